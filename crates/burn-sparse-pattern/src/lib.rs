@@ -1,0 +1,45 @@
+//! Sparsity patterns on host matrices: from scores to a mask, from a mask to a packed layout.
+//!
+//! A weight is always a matrix `[rows = outputs, cols = reduction]` in row-major order. This crate
+//! knows no tensor library; it is the part of burn-sparse that a reader of packed files needs.
+//!
+//! 1. [`Scores`] rank the weights, [`Pattern::project`] keeps the best mask the pattern allows.
+//! 2. [`Pattern::check`] proves that a [`Mask`] obeys its pattern, or names the first violation.
+//! 3. [`Packed::pack`] keeps only what the mask keeps; [`Packed::unpack`] restores it to the bit.
+//!
+//! The patterns are those of Balanced Sparsity (Yao et al., AAAI'19) and Shfl-BW (Huang et al.,
+//! DAC'22), and the ones they are compared with.
+//!
+//! ```
+//! use burn_sparse_pattern::{Pattern, Scores, Search};
+//!
+//! // Balanced Sparsity, slide 6: a row of 16 in 4 blocks of 4, half of each block is kept.
+//! let row = [
+//!     0.8_f32, -0.1, 0.2, 1.5, 1.0, 0.3, -0.4, -1.4, 0.7, 2.0, 0.9, -0.5, 1.2, -1.3, 2.1, 0.2,
+//! ];
+//! let magnitudes = row.map(f32::abs);
+//! let pattern = Pattern::Balanced { block: 4 };
+//! let kept = pattern.project(&Scores::new(1, 16, &magnitudes)?, 0.5, &Search::default())?;
+//! let kept: Vec<f32> = (0..16).filter(|&c| kept.mask.get(0, c)).map(|c| row[c]).collect();
+//! assert_eq!(kept, [0.8, 1.5, 1.0, -1.4, 2.0, 0.9, -1.3, 2.1]);
+//! # Ok::<(), burn_sparse_pattern::PatternError>(())
+//! ```
+
+mod count;
+mod error;
+mod grouping;
+mod mask;
+mod packed;
+mod pattern;
+mod patterns;
+mod row_order;
+mod scores;
+mod spelling;
+
+pub use error::PatternError;
+pub use grouping::Search;
+pub use mask::Mask;
+pub use packed::{BalancedPacked, GroupedPacked, Packed, UnstructuredPacked};
+pub use pattern::{Pattern, Projection};
+pub use row_order::RowOrder;
+pub use scores::{Retained, Scores};

@@ -1,0 +1,179 @@
+use crate::packed::refuse;
+use crate::{Mask, PatternError};
+
+const LAYOUT: &str = "balanced";
+
+/// Values and in-block indices, `[rows, kept per row]` each; counts are fixed, so nothing else is
+/// needed to find a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BalancedPacked {
+    rows: usize,
+    cols: usize,
+    block: usize,
+    kept: usize,
+    values: Vec<f32>,
+    indices: Vec<u8>,
+}
+
+impl BalancedPacked {
+    pub(crate) fn pack(weights: &[f32], mask: &Mask, block: usize) -> Self {
+        let (rows, cols) = (mask.rows(), mask.cols());
+        let kept = mask.count_in(0, 0, block.min(cols));
+        let (mut values, mut indices) = (Vec::new(), Vec::new());
+        for row in 0..rows {
+            for col in mask.row_columns(row) {
+                values.push(weights[row * cols + col]);
+                indices.push((col % block) as u8);
+            }
+        }
+        Self {
+            rows,
+            cols,
+            block,
+            kept,
+            values,
+            indices,
+        }
+    }
+
+    /// Takes the arrays of a file: `block` columns of which `kept` are kept; the counts of a shorter
+    /// last block follow from the length.
+    ///
+    /// # Errors
+    /// When lengths do not fit, or indices are not ascending within their block.
+    pub fn new(
+        (rows, cols): (usize, usize),
+        block: usize,
+        kept: usize,
+        values: Vec<f32>,
+        indices: Vec<u8>,
+    ) -> Result<Self, PatternError> {
+        crate::scores::check_shape(rows, cols)?;
+        if !(2..=256).contains(&block) {
+            return Err(refuse(LAYOUT, "block", block, "2 to 256"));
+        }
+        if kept > block.min(cols) {
+            return Err(refuse(
+                LAYOUT,
+                "kept weights of a block",
+                kept,
+                format!("at most {block}"),
+            ));
+        }
+        if indices.len() != values.len() {
+            return Err(refuse(
+                LAYOUT,
+                "number of indices",
+                indices.len(),
+                values.len(),
+            ));
+        }
+        let packed = Self {
+            rows,
+            cols,
+            block,
+            kept,
+            values,
+            indices,
+        };
+        let full = cols / block * kept;
+        let (low, high) = (full, full + if cols < block { kept } else { cols % block });
+        if !packed.values.len().is_multiple_of(rows)
+            || !(low..=high).contains(&packed.kept_per_row())
+        {
+            let expected = format!("{rows} rows of {low} to {high}");
+            return Err(refuse(
+                LAYOUT,
+                "number of values",
+                packed.values.len(),
+                expected,
+            ));
+        }
+        packed.check_indices()?;
+        Ok(packed)
+    }
+
+    fn check_indices(&self) -> Result<(), PatternError> {
+        for row in 0..self.rows {
+            for (block, range) in self.blocks() {
+                let width = self.block.min(self.cols - block * self.block);
+                let indices = &self.indices[row * self.kept_per_row()..][range];
+                let ascending = indices.windows(2).all(|pair| pair[0] < pair[1]);
+                if !ascending
+                    || indices
+                        .last()
+                        .is_some_and(|&last| usize::from(last) >= width)
+                {
+                    let what = format!("indices of row {row}, block {block}");
+                    let expected = format!("ascending, below {width}");
+                    return Err(refuse(LAYOUT, what, format!("{indices:?}"), expected));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Block number and its range within a row's kept weights.
+    fn blocks(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + use<> {
+        let (kept, per_row) = (self.kept, self.kept_per_row());
+        let blocks = self.cols.div_ceil(self.block);
+        (0..blocks).map(move |b| {
+            let to = if b + 1 == blocks {
+                per_row
+            } else {
+                (b + 1) * kept
+            };
+            (b, b * kept..to)
+        })
+    }
+
+    /// Rows (outputs).
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns (reduction).
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Columns of a block.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Kept weights of a full block.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Kept weights of a row.
+    pub fn kept_per_row(&self) -> usize {
+        self.values.len() / self.rows
+    }
+
+    /// The kept values, `[rows, kept_per_row]`.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The column of every value within its block, `[rows, kept_per_row]`.
+    pub fn indices(&self) -> &[u8] {
+        &self.indices
+    }
+
+    pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
+        for row in 0..self.rows {
+            for (block, range) in self.blocks() {
+                for at in range {
+                    let at = row * self.kept_per_row() + at;
+                    each(
+                        row,
+                        block * self.block + usize::from(self.indices[at]),
+                        self.values[at],
+                    );
+                }
+            }
+        }
+    }
+}

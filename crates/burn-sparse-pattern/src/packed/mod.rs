@@ -1,0 +1,125 @@
+//! Packed layouts: only the kept values, and what is needed to put each back in its place.
+
+mod balanced;
+mod grouped;
+mod unstructured;
+
+pub use balanced::BalancedPacked;
+pub use grouped::GroupedPacked;
+pub use unstructured::UnstructuredPacked;
+
+use crate::{Mask, Pattern, PatternError, RowOrder};
+
+/// A masked matrix in the layout of its pattern.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Packed {
+    /// `unstructured`: one bit per weight and the kept values.
+    Unstructured(UnstructuredPacked),
+    /// `balanced` and `n-of-m`: fixed counts, in-block indices, no offsets.
+    Balanced(BalancedPacked),
+    /// `vector-wise`, `shfl-bw` and `block-wise`: columns shared by a group of rows.
+    Grouped(GroupedPacked),
+}
+
+impl Packed {
+    /// Keeps the values of row-major `weights` that `mask` keeps, zeros among them.
+    ///
+    /// # Errors
+    /// When the mask breaks the pattern, or the number of weights does not fit.
+    pub fn pack(
+        pattern: &Pattern,
+        weights: &[f32],
+        mask: &Mask,
+        row_order: Option<&RowOrder>,
+    ) -> Result<Self, PatternError> {
+        let (rows, cols) = (mask.rows(), mask.cols());
+        if weights.len() != rows * cols {
+            let (expected, found) = (rows * cols, weights.len());
+            return Err(PatternError::Length {
+                rows,
+                cols,
+                expected,
+                found,
+            });
+        }
+        pattern.check(mask, row_order)?;
+        Ok(match *pattern {
+            Pattern::Unstructured {} => Self::Unstructured(UnstructuredPacked::pack(weights, mask)),
+            Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
+                Self::Balanced(BalancedPacked::pack(weights, mask, block))
+            }
+            Pattern::VectorWise { vector, .. } => {
+                Self::Grouped(GroupedPacked::pack(weights, mask, vector, None))
+            }
+            Pattern::ShflBw { vector, .. } => {
+                let recovered = if row_order.is_none() {
+                    RowOrder::recover(mask, vector)
+                } else {
+                    None
+                };
+                let order = row_order.or(recovered.as_ref());
+                Self::Grouped(GroupedPacked::pack(weights, mask, vector, order))
+            }
+            Pattern::BlockWise { block } => {
+                Self::Grouped(GroupedPacked::pack(weights, mask, block, None))
+            }
+        })
+    }
+
+    /// Rows (outputs).
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Unstructured(packed) => packed.rows(),
+            Self::Balanced(packed) => packed.rows(),
+            Self::Grouped(packed) => packed.rows(),
+        }
+    }
+
+    /// Columns (reduction).
+    pub fn cols(&self) -> usize {
+        match self {
+            Self::Unstructured(packed) => packed.cols(),
+            Self::Balanced(packed) => packed.cols(),
+            Self::Grouped(packed) => packed.cols(),
+        }
+    }
+
+    /// The row-major dense matrix, dropped weights as zeros.
+    pub fn unpack(&self) -> Vec<f32> {
+        let mut weights = vec![0.0; self.rows() * self.cols()];
+        self.visit(|row, col, value| weights[row * self.cols() + col] = value);
+        weights
+    }
+
+    /// Which weights are kept.
+    pub fn mask(&self) -> Mask {
+        let mut mask = Mask::empty(self.rows(), self.cols());
+        self.visit(|row, col, _| mask.set(row, col));
+        mask
+    }
+
+    /// Calls `each(row, column, value)` for every kept weight.
+    fn visit(&self, each: impl FnMut(usize, usize, f32)) {
+        match self {
+            Self::Unstructured(packed) => packed.visit(each),
+            Self::Balanced(packed) => packed.visit(each),
+            Self::Grouped(packed) => packed.visit(each),
+        }
+    }
+}
+
+/// An error of one layout's `new`.
+pub(crate) fn refuse(
+    layout: &'static str,
+    what: impl Into<String>,
+    found: impl ToString,
+    expected: impl ToString,
+) -> PatternError {
+    let (what, found, expected) = (what.into(), found.to_string(), expected.to_string());
+    PatternError::Packed {
+        layout,
+        what,
+        found,
+        expected,
+    }
+}

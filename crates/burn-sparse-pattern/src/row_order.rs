@@ -1,0 +1,81 @@
+use std::collections::BTreeMap;
+
+use crate::{Mask, PatternError};
+
+/// The permutation that makes the rows of a group adjacent: entry `i` is the original row that
+/// stands at place `i`; group `g` holds the places `g * V .. (g + 1) * V`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowOrder(Vec<u32>);
+
+impl RowOrder {
+    /// Takes a permutation of `0..rows`.
+    ///
+    /// # Errors
+    /// When an entry is out of range or repeated.
+    pub fn new(order: Vec<u32>) -> Result<Self, PatternError> {
+        let rows = order.len();
+        let mut seen = vec![false; rows];
+        for (place, &row) in order.iter().enumerate() {
+            let reason = match seen.get_mut(row as usize) {
+                None => format!("place {place} names row {row}"),
+                Some(true) => format!("place {place} names row {row} again"),
+                Some(first) => {
+                    *first = true;
+                    continue;
+                }
+            };
+            return Err(PatternError::RowOrder { rows, reason });
+        }
+        Ok(Self(order))
+    }
+
+    /// Takes an order that is a permutation by construction.
+    pub(crate) fn trusted(order: Vec<u32>) -> Self {
+        debug_assert!(Self::new(order.clone()).is_ok());
+        Self(order)
+    }
+
+    /// The order that moves nothing.
+    pub fn identity(rows: usize) -> Self {
+        Self((0..rows as u32).collect())
+    }
+
+    /// Original rows by place.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The groups of `vector` rows; the last one may be shorter.
+    pub fn groups(&self, vector: usize) -> impl Iterator<Item = &[u32]> {
+        self.0.chunks(vector)
+    }
+
+    /// Groups rows with equal masks, `vector` at a time, rows ascending within a group.
+    ///
+    /// Serves masks that came without their order. Returns `None` where no such grouping exists.
+    pub fn recover(mask: &Mask, vector: usize) -> Option<Self> {
+        let mut classes: BTreeMap<&[u64], Vec<u32>> = BTreeMap::new();
+        for row in 0..mask.rows() {
+            classes.entry(mask.row(row)).or_default().push(row as u32);
+        }
+        let mut groups: Vec<Vec<u32>> = Vec::new();
+        let mut short = None;
+        for rows in classes.into_values() {
+            for group in rows.chunks(vector) {
+                if group.len() == vector {
+                    groups.push(group.to_vec());
+                } else if short.replace(group.to_vec()).is_some() {
+                    return None;
+                }
+            }
+        }
+        groups.sort();
+        groups.extend(short);
+        Some(Self(groups.concat()))
+    }
+}

@@ -1,0 +1,141 @@
+//! The one-line spelling of patterns: `shfl-bw(vector=32)`, `balanced(block=32)`, `unstructured`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Pattern, PatternError};
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind();
+        match *self {
+            Pattern::Unstructured {} => write!(f, "{kind}"),
+            Pattern::Balanced { block } | Pattern::BlockWise { block } => {
+                write!(f, "{kind}(block={block})")
+            }
+            Pattern::NOfM { keep, of } => write!(f, "{kind}(keep={keep},of={of})"),
+            Pattern::VectorWise {
+                vector,
+                equal_groups,
+            }
+            | Pattern::ShflBw {
+                vector,
+                equal_groups,
+            } => {
+                write!(f, "{kind}(vector={vector}")?;
+                if !equal_groups {
+                    write!(f, ",equal_groups=false")?;
+                }
+                write!(f, ")")
+            }
+        }
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let fail = |reason: String| PatternError::Spelling {
+            text: text.into(),
+            reason,
+        };
+        let (kind, arguments) = match text.trim().split_once('(') {
+            None => (text.trim(), ""),
+            Some((kind, rest)) => match rest.strip_suffix(')') {
+                Some(arguments) => (kind.trim(), arguments),
+                None => return Err(fail("expected a closing `)`".into())),
+            },
+        };
+        let mut pattern = match Self::KINDS.iter().position(|&known| known == kind) {
+            Some(at) => Self::defaults()[at],
+            None => return Err(fail(format!("expected one of {}", Self::KINDS.join(", ")))),
+        };
+        let mut given = Vec::new();
+        for argument in arguments
+            .split(',')
+            .map(str::trim)
+            .filter(|a| !a.is_empty())
+        {
+            let Some((name, value)) = argument.split_once('=') else {
+                return Err(fail(format!("expected `name=value`, found `{argument}`")));
+            };
+            let (name, value) = (name.trim(), value.trim());
+            pattern.set(name, value).map_err(fail)?;
+            given.push(name);
+        }
+        if matches!(pattern, Self::NOfM { .. })
+            && !(given.contains(&"keep") && given.contains(&"of"))
+        {
+            return Err(fail(
+                "expected both counts, as in n-of-m(keep=2,of=4)".into(),
+            ));
+        }
+        pattern.validate()?;
+        Ok(pattern)
+    }
+}
+
+impl Pattern {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let number = || {
+            value
+                .parse::<usize>()
+                .map_err(|_| format!("`{name}` expects a whole number"))
+        };
+        match (name, &mut *self) {
+            ("block", Self::Balanced { block } | Self::BlockWise { block }) => *block = number()?,
+            ("keep", Self::NOfM { keep, .. }) => *keep = number()?,
+            ("of", Self::NOfM { of, .. }) => *of = number()?,
+            ("vector", Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. }) => {
+                *vector = number()?;
+            }
+            (
+                "equal_groups",
+                Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. },
+            ) => {
+                *equal_groups = value
+                    .parse()
+                    .map_err(|_| "`equal_groups` is true or false")?
+            }
+            _ => return Err(format!("{} has no parameter `{name}`", self.kind())),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_is_read_back_from_its_own_spelling() {
+        for text in [
+            "unstructured",
+            "balanced(block=16)",
+            "n-of-m(keep=2,of=4)",
+            "vector-wise(vector=8)",
+            "shfl-bw(vector=64,equal_groups=false)",
+            "block-wise(block=4)",
+        ] {
+            assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
+        }
+        assert_eq!("balanced".parse(), Ok(Pattern::Balanced { block: 32 }));
+    }
+
+    #[test]
+    fn a_misspelt_pattern_is_told_the_right_names() {
+        for (text, hint) in [
+            ("shflbw", "expected one of unstructured, balanced"),
+            ("balanced(block=x)", "`block` expects a whole number"),
+            ("balanced(vector=3)", "balanced has no parameter `vector`"),
+            ("balanced(block=32", "expected a closing `)`"),
+            ("n-of-m(keep=2)", "expected both counts"),
+            ("balanced(block=0)", "`block` is 0"),
+            ("shfl-bw(vector=1000)", "`vector` is 1000"),
+        ] {
+            let error = text.parse::<Pattern>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Laws every pattern keeps, on random matrices of awkward shapes.
+
+use burn_sparse_pattern::{Mask, Packed, Pattern, PatternError, Retained, Scores, Search};
+use proptest::prelude::*;
+
+fn patterns() -> impl Strategy<Value = Pattern> {
+    prop_oneof![
+        Just(Pattern::Unstructured {}),
+        (2..9_usize).prop_map(|block| Pattern::Balanced { block }),
+        (1..4_usize).prop_map(|keep| Pattern::NOfM { keep, of: 4 }),
+        (2..6_usize, any::<bool>()).prop_map(|(vector, equal_groups)| Pattern::VectorWise {
+            vector,
+            equal_groups
+        }),
+        (2..6_usize, any::<bool>()).prop_map(|(vector, equal_groups)| Pattern::ShflBw {
+            vector,
+            equal_groups
+        }),
+        (2..6_usize).prop_map(|block| Pattern::BlockWise { block }),
+    ]
+}
+
+/// Shapes with ones and primes, values with ties and zeros.
+fn matrices() -> impl Strategy<Value = (usize, usize, Vec<f32>)> {
+    let side = || prop_oneof![Just(1_usize), Just(2), Just(5), Just(7), Just(12), Just(17)];
+    (side(), side()).prop_flat_map(|(rows, cols)| {
+        let value = prop_oneof![Just(0.0_f32), Just(1.0), -4.0..4.0_f32];
+        (
+            Just(rows),
+            Just(cols),
+            prop::collection::vec(value, rows * cols),
+        )
+    })
+}
+
+/// `None` where the pattern cannot keep anything at this sparsity; every other error is a failure.
+fn project(
+    pattern: &Pattern,
+    (rows, cols, weights): &(usize, usize, Vec<f32>),
+    sparsity: f64,
+) -> Option<burn_sparse_pattern::Projection> {
+    let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+    let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);
+    match pattern.project(
+        &Scores::new(*rows, *cols, &scores).unwrap(),
+        sparsity,
+        &Search::default(),
+    ) {
+        Ok(projection) => Some(projection),
+        Err(PatternError::Degenerate { kept: 0, .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_projection_passes_its_own_check(p in patterns(), m in matrices(), s in 0.0..0.95_f64) {
+        if let Some(found) = project(&p, &m, s) {
+            p.check(&found.mask, found.row_order.as_ref()).unwrap();
+            p.check(&found.mask, None).unwrap();
+        }
+    }
+
+    #[test]
+    fn projecting_the_masked_weights_again_keeps_all_their_score(
+        p in patterns(), m in matrices(), s in 0.0..0.95_f64,
+    ) {
+        if let Some(first) = project(&p, &m, s) {
+            let (rows, cols, weights) = &m;
+            let bytes = first.mask.to_bytes();
+            let masked: Vec<f32> =
+                weights.iter().zip(&bytes).map(|(w, &keep)| w * f32::from(keep)).collect();
+            let scores: Vec<f32> = masked.iter().map(|w| w.abs()).collect();
+            let scores = Scores::new(*rows, *cols, &scores).unwrap();
+            let search = Search { warm: first.row_order.as_ref(), ..Search::default() };
+            let sparsity = p.fixed_sparsity().unwrap_or(s);
+            let again = p.project(&scores, sparsity, &search).unwrap();
+            let kept = Retained::measure(&masked, &again.mask).unwrap();
+            prop_assert!((kept.l1 - 1.0).abs() < 1e-6, "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn counted_patterns_hit_the_planned_number_of_zeros(
+        p in patterns(), m in matrices(), s in 0.05..0.95_f64,
+    ) {
+        let sparsity = p.fixed_sparsity().unwrap_or(s);
+        let exact = !matches!(
+            p,
+            Pattern::BlockWise { .. }
+                | Pattern::VectorWise { equal_groups: false, .. }
+                | Pattern::ShflBw { equal_groups: false, .. }
+        );
+        if let (true, Ok(zeros)) = (exact, p.target_zeros(m.0, m.1, sparsity)) {
+            let mask = project(&p, &m, s).unwrap().mask;
+            prop_assert_eq!(m.0 * m.1 - mask.kept(), zeros);
+        }
+    }
+
+    #[test]
+    fn packing_and_unpacking_restores_masked_weights_to_the_bit(
+        p in patterns(), m in matrices(), s in 0.0..0.95_f64,
+    ) {
+        if let Some(found) = project(&p, &m, s) {
+            let packed = Packed::pack(&p, &m.2, &found.mask, found.row_order.as_ref()).unwrap();
+            let keep = found.mask.to_bytes();
+            let expected: Vec<u32> = m.2.iter().zip(&keep)
+                .map(|(w, &keep)| if keep == 1 { w.to_bits() } else { 0 })
+                .collect();
+            let bits: Vec<u32> = packed.unpack().iter().map(|w| w.to_bits()).collect();
+            prop_assert_eq!(bits, expected);
+            prop_assert_eq!(packed.mask(), found.mask);
+        }
+    }
+
+    #[test]
+    fn a_perturbed_mask_is_refused_by_counted_patterns(
+        m in matrices(), block in 2..6_usize, at in any::<prop::sample::Index>(),
+    ) {
+        // One weight more in one block breaks `balanced`, unless there is only that block to compare.
+        let p = Pattern::Balanced { block };
+        if m.0 > 1 && let Some(found) = project(&p, &m, 0.5) {
+            let mut bytes = found.mask.to_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1;
+            let mask = Mask::from_bytes(m.0, m.1, &bytes).unwrap();
+            let error = p.check(&mask, None).unwrap_err().to_string();
+            prop_assert!(error.contains("row ") && error.contains("block "), "{}", error);
+        }
+    }
+
+    #[test]
+    fn no_valid_mask_keeps_more_score(p in patterns(), seed in any::<u64>(), s in 0.2..0.8_f64) {
+        // Brute force over every mask of a tiny matrix; shfl-bw's search is not exact.
+        let (rows, cols) = (3, 4);
+        let weights: Vec<f32> = (0..rows * cols)
+            .map(|i| (seed.wrapping_mul(2 * i as u64 + 1) >> 40) as f32 / 1e6)
+            .collect();
+        let matrix = (rows, cols, weights);
+        if matches!(p, Pattern::ShflBw { .. }) {
+            return Ok(());
+        }
+        if let Some(found) = project(&p, &matrix, s) {
+            let total = |mask: &Mask| Retained::measure(&matrix.2, mask).unwrap().l1;
+            let best = (0..1_u32 << (rows * cols))
+                .filter(|bits| bits.count_ones() as usize == found.mask.kept())
+                .map(|bits| Mask::from_fn(rows, cols, |r, c| bits >> (r * cols + c) & 1 == 1).unwrap())
+                .filter(|mask| p.check(mask, None).is_ok() && same_blocks(&p, mask, &found.mask))
+                .map(|mask| total(&mask))
+                .fold(0.0, f64::max);
+            prop_assert!(total(&found.mask) >= best - 1e-9, "{} < {best}", total(&found.mask));
+        }
+    }
+}
+
+/// Compares only masks that spend their count in the same way on units of different size: the number
+/// of kept units, and the kept count of each row, are fixed by the projection.
+fn same_blocks(pattern: &Pattern, a: &Mask, b: &Mask) -> bool {
+    let units = |mask: &Mask| -> usize {
+        let tall = match *pattern {
+            Pattern::VectorWise { vector, .. } => vector,
+            Pattern::BlockWise { block } => block,
+            _ => {
+                return (0..mask.rows())
+                    .map(|r| mask.count_in(r, 0, mask.cols().min(2)))
+                    .sum();
+            }
+        };
+        let wide = if let Pattern::BlockWise { block } = *pattern {
+            block
+        } else {
+            1
+        };
+        let (down, across) = (mask.rows().div_ceil(tall), mask.cols().div_ceil(wide));
+        (0..down * across)
+            .filter(|u| mask.get(u / across * tall, u % across * wide))
+            .count()
+    };
+    match pattern {
+        Pattern::Unstructured {} => true,
+        Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
+            let first = |m: &Mask| m.count_in(0, 0, (*block).min(m.cols()));
+            first(a) == first(b)
+        }
+        _ => units(a) == units(b),
+    }
+}
