@@ -42,10 +42,7 @@ impl Unit {
         let share = |kept: usize| {
             let exact = 1.0 - kept as f64 / self.len as f64;
             let text = format!("{exact:.6}");
-            format!(
-                "{} (keeps {kept})",
-                text.trim_end_matches('0').trim_end_matches('.')
-            )
+            format!("{} (keeps {kept})", text.trim_end_matches('0').trim_end_matches('.'))
         };
         let nearest = match (kept, self.len) {
             (_, 0 | 1) => "none, this is too small to be sparse".into(),
@@ -54,13 +51,7 @@ impl Unit {
             (_, len) => format!("{} and {}", share(len - 1), share(len - 2)),
         };
         let (of, unit) = (self.len, self.name.clone());
-        PatternError::Degenerate {
-            sparsity,
-            kept,
-            of,
-            unit,
-            nearest,
-        }
+        PatternError::Degenerate { sparsity, kept, of, unit, nearest }
     }
 }
 
@@ -79,16 +70,9 @@ pub(crate) fn top(
     scratch: &mut Vec<u64>,
 ) -> impl Iterator<Item = usize> {
     scratch.clear();
-    scratch.extend(
-        scores
-            .iter()
-            .enumerate()
-            .map(|(index, &score)| key(score, index)),
-    );
+    scratch.extend(scores.iter().enumerate().map(|(index, &score)| key(score, index)));
     if kept < scratch.len() {
         scratch.select_nth_unstable(kept);
     }
-    scratch[..kept.min(scores.len())]
-        .iter()
-        .map(|key| (key & 0xffff_ffff) as usize)
+    scratch[..kept.min(scores.len())].iter().map(|key| (key & 0xffff_ffff) as usize)
 }

@@ -14,11 +14,7 @@ pub struct Mask {
 impl Mask {
     /// A mask that keeps nothing yet.
     pub(crate) fn empty(rows: usize, cols: usize) -> Self {
-        Self {
-            rows,
-            cols,
-            words: vec![0; rows * cols.div_ceil(64)],
-        }
+        Self { rows, cols, words: vec![0; rows * cols.div_ceil(64)] }
     }
 
     /// A mask that keeps everything.
@@ -57,12 +53,7 @@ impl Mask {
     pub fn from_bytes(rows: usize, cols: usize, bytes: &[u8]) -> Result<Self, PatternError> {
         if Some(bytes.len()) != rows.checked_mul(cols) {
             let (expected, found) = (rows.saturating_mul(cols), bytes.len());
-            return Err(PatternError::Length {
-                rows,
-                cols,
-                expected,
-                found,
-            });
+            return Err(PatternError::Length { rows, cols, expected, found });
         }
         Self::from_fn(rows, cols, |row, col| bytes[row * cols + col] != 0)
     }
@@ -119,10 +110,7 @@ impl Mask {
 
     /// The number of kept weights.
     pub fn kept(&self) -> usize {
-        self.words
-            .iter()
-            .map(|word| word.count_ones() as usize)
-            .sum()
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// The share of zeros, exactly.
@@ -151,11 +139,7 @@ impl Mask {
         for word in &self.words {
             sha.update(word.to_le_bytes());
         }
-        sha.finalize()
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        sha.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -181,10 +165,7 @@ mod tests {
         let a = Mask::from_bytes(2, 3, &[1, 0, 1, 0, 1, 0]).unwrap();
         let b = Mask::from_bytes(3, 2, &[1, 0, 1, 0, 1, 0]).unwrap();
         let c = Mask::from_bytes(2, 3, &[1, 0, 1, 0, 1, 1]).unwrap();
-        assert_eq!(
-            a.hash(),
-            Mask::from_bytes(2, 3, &a.to_bytes()).unwrap().hash()
-        );
+        assert_eq!(a.hash(), Mask::from_bytes(2, 3, &a.to_bytes()).unwrap().hash());
         assert_ne!(a.hash(), b.hash());
         assert_ne!(a.hash(), c.hash());
     }

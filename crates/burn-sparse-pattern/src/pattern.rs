@@ -69,14 +69,8 @@ pub struct Projection {
 
 impl Pattern {
     /// The names of all patterns.
-    pub const KINDS: [&'static str; 6] = [
-        "unstructured",
-        "balanced",
-        "n-of-m",
-        "vector-wise",
-        "shfl-bw",
-        "block-wise",
-    ];
+    pub const KINDS: [&'static str; 6] =
+        ["unstructured", "balanced", "n-of-m", "vector-wise", "shfl-bw", "block-wise"];
 
     /// Every pattern with its default parameters, in the order of [`Self::KINDS`].
     pub fn defaults() -> [Self; 6] {
@@ -84,14 +78,8 @@ impl Pattern {
             Self::Unstructured {},
             Self::Balanced { block: 32 },
             Self::NOfM { keep: 2, of: 4 },
-            Self::VectorWise {
-                vector: 32,
-                equal_groups: true,
-            },
-            Self::ShflBw {
-                vector: 32,
-                equal_groups: true,
-            },
+            Self::VectorWise { vector: 32, equal_groups: true },
+            Self::ShflBw { vector: 32, equal_groups: true },
             Self::BlockWise { block: 32 },
         ]
     }
@@ -118,12 +106,7 @@ impl Pattern {
             2..=256 => Ok(()),
             _ => {
                 let (pattern, expected) = (self.kind(), "2 to 256".into());
-                Err(PatternError::Parameter {
-                    pattern,
-                    parameter,
-                    found,
-                    expected,
-                })
+                Err(PatternError::Parameter { pattern, parameter, found, expected })
             }
         };
         match *self {
@@ -136,12 +119,7 @@ impl Pattern {
                     return Ok(());
                 }
                 let (pattern, expected) = (self.kind(), format!("1 to {}", of - 1));
-                Err(PatternError::Parameter {
-                    pattern,
-                    parameter: "keep",
-                    found: keep,
-                    expected,
-                })
+                Err(PatternError::Parameter { pattern, parameter: "keep", found: keep, expected })
             }
         }
     }
@@ -173,14 +151,7 @@ impl Pattern {
             Self::Balanced { block } | Self::NOfM { of: block, .. } => {
                 rows * balanced::Counts::new(cols, block, sparsity, kept).row()
             }
-            Self::VectorWise {
-                vector,
-                equal_groups,
-            }
-            | Self::ShflBw {
-                vector,
-                equal_groups,
-            } => {
+            Self::VectorWise { vector, equal_groups } | Self::ShflBw { vector, equal_groups } => {
                 match rows.div_ceil(vector) {
                     // Every row of every group, the short last one included, keeps as many columns.
                     _ if equal_groups => rows * kept,
@@ -204,16 +175,11 @@ impl Pattern {
             Self::Balanced { block } | Self::NOfM { of: block, .. } => {
                 (block.min(cols), "weights of a block".into())
             }
-            Self::VectorWise {
-                equal_groups: true, ..
+            Self::VectorWise { equal_groups: true, .. }
+            | Self::ShflBw { equal_groups: true, .. } => (cols, "columns of a group".into()),
+            Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. } => {
+                (rows.div_ceil(vector) * cols, format!("{vector}x1 vectors of the matrix"))
             }
-            | Self::ShflBw {
-                equal_groups: true, ..
-            } => (cols, "columns of a group".into()),
-            Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. } => (
-                rows.div_ceil(vector) * cols,
-                format!("{vector}x1 vectors of the matrix"),
-            ),
             Self::BlockWise { block } => (
                 rows.div_ceil(block) * cols.div_ceil(block),
                 format!("{block}x{block} blocks of the matrix"),
@@ -244,31 +210,19 @@ impl Pattern {
                 balanced::project(scores, &counts)
             }
             Self::BlockWise { block } => block_wise::project(scores, block, kept),
-            Self::VectorWise {
-                vector,
-                equal_groups,
-            } => {
+            Self::VectorWise { vector, equal_groups } => {
                 let order = RowOrder::identity(scores.rows());
                 let keep = vector_wise::Keep::new(equal_groups, kept);
                 vector_wise::project(scores, vector, keep, &order)
             }
-            Self::ShflBw {
-                vector,
-                equal_groups,
-            } => {
+            Self::ShflBw { vector, equal_groups } => {
                 let keep = vector_wise::Keep::new(equal_groups, kept);
                 let order = grouping::search(scores, vector, keep, search)?;
                 let mask = vector_wise::project(scores, vector, keep, &order);
-                return Ok(Projection {
-                    mask,
-                    row_order: Some(order),
-                });
+                return Ok(Projection { mask, row_order: Some(order) });
             }
         };
-        Ok(Projection {
-            mask,
-            row_order: None,
-        })
+        Ok(Projection { mask, row_order: None })
     }
 
     /// Proves that `mask` obeys the pattern.
@@ -290,23 +244,16 @@ impl Pattern {
             Self::Balanced { block } => balanced::check(mask, block, None),
             Self::NOfM { keep, of } => balanced::check(mask, of, Some(keep)),
             Self::BlockWise { block } => block_wise::check(mask, block),
-            Self::VectorWise {
-                vector,
-                equal_groups,
-            } => vector_wise::check(mask, vector, equal_groups, &RowOrder::identity(mask.rows())),
-            Self::ShflBw {
-                vector,
-                equal_groups,
-            } => {
+            Self::VectorWise { vector, equal_groups } => {
+                vector_wise::check(mask, vector, equal_groups, &RowOrder::identity(mask.rows()))
+            }
+            Self::ShflBw { vector, equal_groups } => {
                 let recovered;
                 let order = match row_order {
                     Some(order) if order.rows() == mask.rows() => order,
                     Some(order) => {
                         let reason = format!("the mask has {} rows", mask.rows());
-                        return Err(PatternError::RowOrder {
-                            rows: order.rows(),
-                            reason,
-                        });
+                        return Err(PatternError::RowOrder { rows: order.rows(), reason });
                     }
                     None => {
                         recovered = RowOrder::recover(mask, vector).ok_or_else(|| {

@@ -17,21 +17,12 @@ impl<'a> Scores<'a> {
         check_shape(rows, cols)?;
         if values.len() != rows * cols {
             let (expected, found) = (rows * cols, values.len());
-            return Err(PatternError::Length {
-                rows,
-                cols,
-                expected,
-                found,
-            });
+            return Err(PatternError::Length { rows, cols, expected, found });
         }
         // `>= 0` is false for NaN, so this one pass finds every bad score.
         let bad = |s: &f32| !(*s >= 0.0 && *s <= f32::MAX);
         if let Some(at) = values.iter().position(bad) {
-            return Err(PatternError::Score {
-                row: at / cols,
-                col: at % cols,
-                found: values[at],
-            });
+            return Err(PatternError::Score { row: at / cols, col: at % cols, found: values[at] });
         }
         Ok(Self { rows, cols, values })
     }
@@ -82,12 +73,7 @@ impl Retained {
         let (rows, cols) = (mask.rows(), mask.cols());
         if weights.len() != rows * cols {
             let (expected, found) = (rows * cols, weights.len());
-            return Err(PatternError::Length {
-                rows,
-                cols,
-                expected,
-                found,
-            });
+            return Err(PatternError::Length { rows, cols, expected, found });
         }
         let (mut l1, mut l2, mut all_l1, mut all_l2) = (0.0, 0.0, 0.0, 0.0);
         for (row, weights) in weights.chunks_exact(cols).enumerate() {
@@ -102,9 +88,6 @@ impl Retained {
             }
         }
         let share = |kept: f64, all: f64| if all == 0.0 { 1.0 } else { kept / all };
-        Ok(Self {
-            l1: share(l1, all_l1),
-            l2: share(l2, all_l2),
-        })
+        Ok(Self { l1: share(l1, all_l1), l2: share(l2, all_l2) })
     }
 }

@@ -14,14 +14,8 @@ impl fmt::Display for Pattern {
                 write!(f, "{kind}(block={block})")
             }
             Pattern::NOfM { keep, of } => write!(f, "{kind}(keep={keep},of={of})"),
-            Pattern::VectorWise {
-                vector,
-                equal_groups,
-            }
-            | Pattern::ShflBw {
-                vector,
-                equal_groups,
-            } => {
+            Pattern::VectorWise { vector, equal_groups }
+            | Pattern::ShflBw { vector, equal_groups } => {
                 write!(f, "{kind}(vector={vector}")?;
                 if !equal_groups {
                     write!(f, ",equal_groups=false")?;
@@ -36,10 +30,7 @@ impl FromStr for Pattern {
     type Err = PatternError;
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
-        let fail = |reason: String| PatternError::Spelling {
-            text: text.into(),
-            reason,
-        };
+        let fail = |reason: String| PatternError::Spelling { text: text.into(), reason };
         let (kind, arguments) = match text.trim().split_once('(') {
             None => (text.trim(), ""),
             Some((kind, rest)) => match rest.strip_suffix(')') {
@@ -52,11 +43,7 @@ impl FromStr for Pattern {
             None => return Err(fail(format!("expected one of {}", Self::KINDS.join(", ")))),
         };
         let mut given = Vec::new();
-        for argument in arguments
-            .split(',')
-            .map(str::trim)
-            .filter(|a| !a.is_empty())
-        {
+        for argument in arguments.split(',').map(str::trim).filter(|a| !a.is_empty()) {
             let Some((name, value)) = argument.split_once('=') else {
                 return Err(fail(format!("expected `name=value`, found `{argument}`")));
             };
@@ -67,9 +54,7 @@ impl FromStr for Pattern {
         if matches!(pattern, Self::NOfM { .. })
             && !(given.contains(&"keep") && given.contains(&"of"))
         {
-            return Err(fail(
-                "expected both counts, as in n-of-m(keep=2,of=4)".into(),
-            ));
+            return Err(fail("expected both counts, as in n-of-m(keep=2,of=4)".into()));
         }
         pattern.validate()?;
         Ok(pattern)
@@ -78,11 +63,8 @@ impl FromStr for Pattern {
 
 impl Pattern {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let number = || {
-            value
-                .parse::<usize>()
-                .map_err(|_| format!("`{name}` expects a whole number"))
-        };
+        let number =
+            || value.parse::<usize>().map_err(|_| format!("`{name}` expects a whole number"));
         match (name, &mut *self) {
             ("block", Self::Balanced { block } | Self::BlockWise { block }) => *block = number()?,
             ("keep", Self::NOfM { keep, .. }) => *keep = number()?,
@@ -93,11 +75,7 @@ impl Pattern {
             (
                 "equal_groups",
                 Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. },
-            ) => {
-                *equal_groups = value
-                    .parse()
-                    .map_err(|_| "`equal_groups` is true or false")?
-            }
+            ) => *equal_groups = value.parse().map_err(|_| "`equal_groups` is true or false")?,
             _ => return Err(format!("{} has no parameter `{name}`", self.kind())),
         }
         Ok(())

@@ -7,9 +7,7 @@ fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     (0..count)
         .map(|_| {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 40) as f32 / (1 << 24) as f32
         })
         .collect()
@@ -17,16 +15,12 @@ fn noise(count: usize, seed: u64) -> Vec<f32> {
 
 #[test]
 fn balanced_sparsity_slide_6_keeps_two_of_each_block_of_four() {
-    let row: [f32; 16] = [
-        0.8, -0.1, 0.2, 1.5, 1.0, 0.3, -0.4, -1.4, 0.7, 2.0, 0.9, -0.5, 1.2, -1.3, 2.1, 0.2,
-    ];
+    let row: [f32; 16] =
+        [0.8, -0.1, 0.2, 1.5, 1.0, 0.3, -0.4, -1.4, 0.7, 2.0, 0.9, -0.5, 1.2, -1.3, 2.1, 0.2];
     let scores = row.map(f32::abs);
     let scores = Scores::new(1, 16, &scores).unwrap();
     let pattern = Pattern::Balanced { block: 4 };
-    let mask = pattern
-        .project(&scores, 0.5, &Search::default())
-        .unwrap()
-        .mask;
+    let mask = pattern.project(&scores, 0.5, &Search::default()).unwrap().mask;
     let kept: Vec<f32> = mask.row_columns(0).map(|c| row[c]).collect();
     assert_eq!(kept, [0.8, 1.5, 1.0, -1.4, 2.0, 0.9, -1.3, 2.1]);
 }
@@ -36,10 +30,7 @@ fn shfl_bw_figure_groups_rows_1_4_and_2_5_and_3_6() {
     // V = 2, six rows: rows {1, 4}, {2, 5}, {3, 6} share their columns, counted from one.
     let columns = [[0, 3], [1, 4], [2, 5]];
     let mask = Mask::from_fn(6, 6, |r, c| columns[r % 3].contains(&c)).unwrap();
-    let pattern = Pattern::ShflBw {
-        vector: 2,
-        equal_groups: true,
-    };
+    let pattern = Pattern::ShflBw { vector: 2, equal_groups: true };
     let order = RowOrder::recover(&mask, 2).unwrap();
     assert_eq!(order.as_slice(), [0, 3, 1, 4, 2, 5]);
     pattern.check(&mask, Some(&order)).unwrap();
@@ -53,18 +44,14 @@ fn shfl_bw_figure_groups_rows_1_4_and_2_5_and_3_6() {
         .map(|(&keep, noise)| f32::from(keep) + 0.3 * noise)
         .collect();
     let scores = Scores::new(6, 6, &scores).unwrap();
-    let found = pattern
-        .project(&scores, 4.0 / 6.0, &Search::default())
-        .unwrap();
+    let found = pattern.project(&scores, 4.0 / 6.0, &Search::default()).unwrap();
     assert_eq!(found.row_order, Some(order));
     assert_eq!(found.mask, mask);
 
     // "Stitch columns": two dense columns of two values for each group.
     let weights: Vec<f32> = (0..36_u8).map(f32::from).collect();
     let packed = Packed::pack(&pattern, &weights, &mask, found.row_order.as_ref()).unwrap();
-    let Packed::Grouped(packed) = packed else {
-        panic!("shfl-bw packs in groups")
-    };
+    let Packed::Grouped(packed) = packed else { panic!("shfl-bw packs in groups") };
     assert_eq!(packed.columns(), [0, 3, 1, 4, 2, 5]);
     assert_eq!(packed.equal_count(), Some(2));
     assert_eq!(packed.values()[..4], [0.0, 18.0, 3.0, 21.0]);
@@ -81,24 +68,14 @@ fn planted_groups_are_recovered_through_noise() {
         let liked = love[(r % groups) * cols + c] > 0.75;
         noise[r * cols + c] * 0.5 + if liked { 1.0 } else { 0.0 }
     };
-    let weights: Vec<f32> = (0..rows * cols)
-        .map(|i| weight(i / cols, i % cols))
-        .collect();
+    let weights: Vec<f32> = (0..rows * cols).map(|i| weight(i / cols, i % cols)).collect();
     let scores = Scores::new(rows, cols, &weights).unwrap();
-    let planted: Vec<u32> = (0..groups)
-        .flat_map(|g| (0..vector).map(move |i| (i * groups + g) as u32))
-        .collect();
+    let planted: Vec<u32> =
+        (0..groups).flat_map(|g| (0..vector).map(move |i| (i * groups + g) as u32)).collect();
     let planted = RowOrder::new(planted).unwrap();
-    let warm = Search {
-        rounds: 0,
-        warm: Some(&planted),
-        ..Search::default()
-    };
+    let warm = Search { rounds: 0, warm: Some(&planted), ..Search::default() };
     for equal_groups in [true, false] {
-        let pattern = Pattern::ShflBw {
-            vector,
-            equal_groups,
-        };
+        let pattern = Pattern::ShflBw { vector, equal_groups };
         let kept = |search: &Search<'_>| {
             let found = pattern.project(&scores, 0.75, search).unwrap();
             Retained::measure(&weights, &found.mask).unwrap().l1
@@ -114,19 +91,15 @@ fn retained_score_falls_from_unstructured_to_block_wise() {
     // Heavy tails, as in trained layers.
     let weights: Vec<f32> = noise(rows * cols, 11).iter().map(|x| x * x * x).collect();
     let scores = Scores::new(rows, cols, &weights).unwrap();
-    let kept: Vec<f64> = [
-        "unstructured",
-        "shfl-bw(vector=16)",
-        "vector-wise(vector=16)",
-        "block-wise(block=16)",
-    ]
-    .iter()
-    .map(|text| {
-        let pattern: Pattern = text.parse().unwrap();
-        let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
-        Retained::measure(&weights, &found.mask).unwrap().l1
-    })
-    .collect();
+    let kept: Vec<f64> =
+        ["unstructured", "shfl-bw(vector=16)", "vector-wise(vector=16)", "block-wise(block=16)"]
+            .iter()
+            .map(|text| {
+                let pattern: Pattern = text.parse().unwrap();
+                let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
+                Retained::measure(&weights, &found.mask).unwrap().l1
+            })
+            .collect();
     assert!(kept.windows(2).all(|pair| pair[0] > pair[1]), "{kept:?}");
 }
 
@@ -134,23 +107,13 @@ fn retained_score_falls_from_unstructured_to_block_wise() {
 fn a_warm_start_never_keeps_less_than_it_was_given() {
     let weights = noise(64 * 64, 17);
     let scores = Scores::new(64, 64, &weights).unwrap();
-    let pattern = Pattern::ShflBw {
-        vector: 8,
-        equal_groups: true,
-    };
+    let pattern = Pattern::ShflBw { vector: 8, equal_groups: true };
     let kept = |search: &Search<'_>| {
         let found = pattern.project(&scores, 0.75, search).unwrap();
-        (
-            Retained::measure(&weights, &found.mask).unwrap().l1,
-            found.row_order.unwrap(),
-        )
+        (Retained::measure(&weights, &found.mask).unwrap().l1, found.row_order.unwrap())
     };
     let (cold, order) = kept(&Search::default());
-    let (warm, _) = kept(&Search {
-        rounds: 1,
-        warm: Some(&order),
-        ..Search::default()
-    });
+    let (warm, _) = kept(&Search { rounds: 1, warm: Some(&order), ..Search::default() });
     assert!(warm >= cold, "{warm} < {cold}");
 }
 
@@ -163,10 +126,7 @@ fn equal_scores_keep_the_lower_index() {
         ("vector-wise(vector=2)", vec![0, 1, 2, 3, 8, 9, 10, 11]),
     ] {
         let pattern: Pattern = text.parse().unwrap();
-        let mask = pattern
-            .project(&scores, 0.5, &Search::default())
-            .unwrap()
-            .mask;
+        let mask = pattern.project(&scores, 0.5, &Search::default()).unwrap().mask;
         let indices: Vec<usize> = (0..16).filter(|i| mask.get(i / 8, i % 8)).collect();
         assert_eq!(indices, kept, "{text}");
     }
@@ -203,11 +163,7 @@ fn scores_that_cannot_rank_are_refused_with_their_place() {
 fn a_broken_mask_is_refused_with_place_expected_and_found() {
     let mask = Mask::from_fn(4, 8, |r, c| c < 4 && !(r == 2 && c == 1)).unwrap();
     let error = |text: &str, order: Option<&RowOrder>| {
-        text.parse::<Pattern>()
-            .unwrap()
-            .check(&mask, order)
-            .unwrap_err()
-            .to_string()
+        text.parse::<Pattern>().unwrap().check(&mask, order).unwrap_err().to_string()
     };
     assert_eq!(
         error("balanced(block=4)", None),

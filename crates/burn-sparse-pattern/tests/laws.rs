@@ -8,14 +8,10 @@ fn patterns() -> impl Strategy<Value = Pattern> {
         Just(Pattern::Unstructured {}),
         (2..9_usize).prop_map(|block| Pattern::Balanced { block }),
         (1..4_usize).prop_map(|keep| Pattern::NOfM { keep, of: 4 }),
-        (2..6_usize, any::<bool>()).prop_map(|(vector, equal_groups)| Pattern::VectorWise {
-            vector,
-            equal_groups
-        }),
-        (2..6_usize, any::<bool>()).prop_map(|(vector, equal_groups)| Pattern::ShflBw {
-            vector,
-            equal_groups
-        }),
+        (2..6_usize, any::<bool>())
+            .prop_map(|(vector, equal_groups)| Pattern::VectorWise { vector, equal_groups }),
+        (2..6_usize, any::<bool>())
+            .prop_map(|(vector, equal_groups)| Pattern::ShflBw { vector, equal_groups }),
         (2..6_usize).prop_map(|block| Pattern::BlockWise { block }),
     ]
 }
@@ -25,11 +21,7 @@ fn matrices() -> impl Strategy<Value = (usize, usize, Vec<f32>)> {
     let side = || prop_oneof![Just(1_usize), Just(2), Just(5), Just(7), Just(12), Just(17)];
     (side(), side()).prop_flat_map(|(rows, cols)| {
         let value = prop_oneof![Just(0.0_f32), Just(1.0), -4.0..4.0_f32];
-        (
-            Just(rows),
-            Just(cols),
-            prop::collection::vec(value, rows * cols),
-        )
+        (Just(rows), Just(cols), prop::collection::vec(value, rows * cols))
     })
 }
 
@@ -161,20 +153,12 @@ fn same_blocks(pattern: &Pattern, a: &Mask, b: &Mask) -> bool {
             Pattern::VectorWise { vector, .. } => vector,
             Pattern::BlockWise { block } => block,
             _ => {
-                return (0..mask.rows())
-                    .map(|r| mask.count_in(r, 0, mask.cols().min(2)))
-                    .sum();
+                return (0..mask.rows()).map(|r| mask.count_in(r, 0, mask.cols().min(2))).sum();
             }
         };
-        let wide = if let Pattern::BlockWise { block } = *pattern {
-            block
-        } else {
-            1
-        };
+        let wide = if let Pattern::BlockWise { block } = *pattern { block } else { 1 };
         let (down, across) = (mask.rows().div_ceil(tall), mask.cols().div_ceil(wide));
-        (0..down * across)
-            .filter(|u| mask.get(u / across * tall, u % across * wide))
-            .count()
+        (0..down * across).filter(|u| mask.get(u / across * tall, u % across * wide)).count()
     };
     match pattern {
         Pattern::Unstructured {} => true,

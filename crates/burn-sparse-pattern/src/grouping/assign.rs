@@ -54,21 +54,13 @@ fn best_two(wishes: &[f32], prices: &[f32], open: impl Fn(usize) -> bool) -> (us
             }
         }
     }
-    let margin = if second.is_finite() {
-        first - second
-    } else {
-        0.0
-    };
+    let margin = if second.is_finite() { first - second } else { 0.0 };
     (best, margin)
 }
 
 fn lowest(held: &[(f32, u32)]) -> usize {
-    let by_bid = |a: &usize, b: &usize| {
-        held[*a]
-            .0
-            .total_cmp(&held[*b].0)
-            .then(held[*b].1.cmp(&held[*a].1))
-    };
+    let by_bid =
+        |a: &usize, b: &usize| held[*a].0.total_cmp(&held[*b].0).then(held[*b].1.cmp(&held[*a].1));
     (0..held.len()).min_by(by_bid).unwrap_or(0)
 }
 

@@ -17,11 +17,7 @@ pub struct Search<'a> {
 
 impl Default for Search<'_> {
     fn default() -> Self {
-        Self {
-            seed: 0,
-            rounds: 12,
-            warm: None,
-        }
+        Self { seed: 0, rounds: 12, warm: None }
     }
 }
 
@@ -41,10 +37,7 @@ pub(crate) fn search(
         && warm.rows() != rows
     {
         let reason = format!("the matrix has {rows} rows");
-        return Err(PatternError::RowOrder {
-            rows: warm.rows(),
-            reason,
-        });
+        return Err(PatternError::RowOrder { rows: warm.rows(), reason });
     }
     let mut best = Candidate::new(scores, vector, keep, RowOrder::identity(rows));
     if rows <= vector {
@@ -90,19 +83,13 @@ impl Candidate {
         let (sums, cols) = (group_sums(scores, vector, &order), scores.cols());
         let mut columns = best_columns(&sums, cols, keep);
         // Summed in ascending order, so that the total does not depend on how columns were selected.
-        columns
-            .iter_mut()
-            .for_each(|columns| columns.sort_unstable());
+        columns.iter_mut().for_each(|columns| columns.sort_unstable());
         let kept = columns
             .iter()
             .zip(sums.chunks(cols))
             .flat_map(|(columns, sums)| columns.iter().map(|&col| f64::from(sums[col])))
             .sum();
-        Self {
-            order,
-            columns,
-            kept,
-        }
+        Self { order, columns, kept }
     }
 }
 

@@ -38,19 +38,10 @@ fn distinct_rows(mask: &Mask, count: usize, seed: u64) -> Vec<usize> {
     let mut nearest = vec![u32::MAX; mask.rows()];
     while chosen.len() < count {
         let centre = mask.row(chosen[chosen.len() - 1]);
-        nearest
-            .par_iter_mut()
-            .enumerate()
-            .with_min_len(64)
-            .for_each(|(row, nearest)| {
-                let bits = mask
-                    .row(row)
-                    .iter()
-                    .zip(centre)
-                    .map(|(a, b)| (a ^ b).count_ones())
-                    .sum();
-                *nearest = (*nearest).min(bits);
-            });
+        nearest.par_iter_mut().enumerate().with_min_len(64).for_each(|(row, nearest)| {
+            let bits = mask.row(row).iter().zip(centre).map(|(a, b)| (a ^ b).count_ones()).sum();
+            *nearest = (*nearest).min(bits);
+        });
         let weight = |distance: u32| u64::from(distance) * u64::from(distance);
         let total: u64 = nearest.iter().map(|&distance| weight(distance)).sum();
         let next = if total == 0 {

@@ -26,14 +26,7 @@ impl BalancedPacked {
                 indices.push((col % block) as u8);
             }
         }
-        Self {
-            rows,
-            cols,
-            block,
-            kept,
-            values,
-            indices,
-        }
+        Self { rows, cols, block, kept, values, indices }
     }
 
     /// Takes the arrays of a file: `block` columns of which `kept` are kept; the counts of a shorter
@@ -61,33 +54,16 @@ impl BalancedPacked {
             ));
         }
         if indices.len() != values.len() {
-            return Err(refuse(
-                LAYOUT,
-                "number of indices",
-                indices.len(),
-                values.len(),
-            ));
+            return Err(refuse(LAYOUT, "number of indices", indices.len(), values.len()));
         }
-        let packed = Self {
-            rows,
-            cols,
-            block,
-            kept,
-            values,
-            indices,
-        };
+        let packed = Self { rows, cols, block, kept, values, indices };
         let full = cols / block * kept;
         let (low, high) = (full, full + if cols < block { kept } else { cols % block });
         if !packed.values.len().is_multiple_of(rows)
             || !(low..=high).contains(&packed.kept_per_row())
         {
             let expected = format!("{rows} rows of {low} to {high}");
-            return Err(refuse(
-                LAYOUT,
-                "number of values",
-                packed.values.len(),
-                expected,
-            ));
+            return Err(refuse(LAYOUT, "number of values", packed.values.len(), expected));
         }
         packed.check_indices()?;
         Ok(packed)
@@ -99,11 +75,7 @@ impl BalancedPacked {
                 let width = self.block.min(self.cols - block * self.block);
                 let indices = &self.indices[row * self.kept_per_row()..][range];
                 let ascending = indices.windows(2).all(|pair| pair[0] < pair[1]);
-                if !ascending
-                    || indices
-                        .last()
-                        .is_some_and(|&last| usize::from(last) >= width)
-                {
+                if !ascending || indices.last().is_some_and(|&last| usize::from(last) >= width) {
                     let what = format!("indices of row {row}, block {block}");
                     let expected = format!("ascending, below {width}");
                     return Err(refuse(LAYOUT, what, format!("{indices:?}"), expected));
@@ -118,11 +90,7 @@ impl BalancedPacked {
         let (kept, per_row) = (self.kept, self.kept_per_row());
         let blocks = self.cols.div_ceil(self.block);
         (0..blocks).map(move |b| {
-            let to = if b + 1 == blocks {
-                per_row
-            } else {
-                (b + 1) * kept
-            };
+            let to = if b + 1 == blocks { per_row } else { (b + 1) * kept };
             (b, b * kept..to)
         })
     }
@@ -167,11 +135,7 @@ impl BalancedPacked {
             for (block, range) in self.blocks() {
                 for at in range {
                     let at = row * self.kept_per_row() + at;
-                    each(
-                        row,
-                        block * self.block + usize::from(self.indices[at]),
-                        self.values[at],
-                    );
+                    each(row, block * self.block + usize::from(self.indices[at]), self.values[at]);
                 }
             }
         }

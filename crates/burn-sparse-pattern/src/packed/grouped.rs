@@ -34,15 +34,7 @@ impl GroupedPacked {
             }
             offsets.push(columns.len() as u32);
         }
-        Self {
-            rows,
-            cols,
-            vector,
-            columns,
-            offsets,
-            row_order: row_order.cloned(),
-            values,
-        }
+        Self { rows, cols, vector, columns, offsets, row_order: row_order.cloned(), values }
     }
 
     /// Takes the arrays of a file; without `offsets` every group keeps as many columns.
@@ -79,12 +71,7 @@ impl GroupedPacked {
             }
         };
         if offsets.len() != groups + 1 {
-            return Err(refuse(
-                LAYOUT,
-                "number of group offsets",
-                offsets.len(),
-                groups + 1,
-            ));
+            return Err(refuse(LAYOUT, "number of group offsets", offsets.len(), groups + 1));
         }
         let rising = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         if offsets[0] != 0 || !rising || offsets[groups] as usize != columns.len() {
@@ -96,15 +83,7 @@ impl GroupedPacked {
         {
             return Err(refuse(LAYOUT, "row order length", order.rows(), rows));
         }
-        let packed = Self {
-            rows,
-            cols,
-            vector,
-            columns,
-            offsets,
-            row_order,
-            values,
-        };
+        let packed = Self { rows, cols, vector, columns, offsets, row_order, values };
         packed.check_columns()?;
         packed.check_padding()?;
         Ok(packed)
@@ -114,11 +93,7 @@ impl GroupedPacked {
         for group in 0..self.groups() {
             let columns = &self.columns[self.range(group)];
             let ascending = columns.windows(2).all(|pair| pair[0] < pair[1]);
-            if !ascending
-                || columns
-                    .last()
-                    .is_some_and(|&last| last as usize >= self.cols)
-            {
+            if !ascending || columns.last().is_some_and(|&last| last as usize >= self.cols) {
                 let expected = format!("ascending, below {}", self.cols);
                 return Err(refuse(
                     LAYOUT,
@@ -136,12 +111,7 @@ impl GroupedPacked {
         let last = self.range(self.groups() - 1);
         let mut padded = self.values[last.start * self.vector..].chunks_exact(self.vector);
         if short != 0 && padded.any(|values| values[short..].iter().any(|&value| value != 0.0)) {
-            return Err(refuse(
-                LAYOUT,
-                "padded rows of the last group",
-                "not zero",
-                "zeros",
-            ));
+            return Err(refuse(LAYOUT, "padded rows of the last group", "not zero", "zeros"));
         }
         Ok(())
     }
@@ -183,9 +153,7 @@ impl GroupedPacked {
     /// The columns every group keeps, where all keep as many.
     pub fn equal_count(&self) -> Option<usize> {
         let kept = self.range(0).len();
-        (1..self.groups())
-            .all(|group| self.range(group).len() == kept)
-            .then_some(kept)
+        (1..self.groups()).all(|group| self.range(group).len() == kept).then_some(kept)
     }
 
     /// The original row at every place; `None` where rows stand in their own order.

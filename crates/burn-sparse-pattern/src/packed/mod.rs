@@ -35,12 +35,7 @@ impl Packed {
         let (rows, cols) = (mask.rows(), mask.cols());
         if weights.len() != rows * cols {
             let (expected, found) = (rows * cols, weights.len());
-            return Err(PatternError::Length {
-                rows,
-                cols,
-                expected,
-                found,
-            });
+            return Err(PatternError::Length { rows, cols, expected, found });
         }
         pattern.check(mask, row_order)?;
         Ok(match *pattern {
@@ -52,11 +47,8 @@ impl Packed {
                 Self::Grouped(GroupedPacked::pack(weights, mask, vector, None))
             }
             Pattern::ShflBw { vector, .. } => {
-                let recovered = if row_order.is_none() {
-                    RowOrder::recover(mask, vector)
-                } else {
-                    None
-                };
+                let recovered =
+                    if row_order.is_none() { RowOrder::recover(mask, vector) } else { None };
                 let order = row_order.or(recovered.as_ref());
                 Self::Grouped(GroupedPacked::pack(weights, mask, vector, order))
             }
@@ -116,10 +108,5 @@ pub(crate) fn refuse(
     expected: impl ToString,
 ) -> PatternError {
     let (what, found, expected) = (what.into(), found.to_string(), expected.to_string());
-    PatternError::Packed {
-        layout,
-        what,
-        found,
-        expected,
-    }
+    PatternError::Packed { layout, what, found, expected }
 }

@@ -13,15 +13,9 @@ pub struct UnstructuredPacked {
 impl UnstructuredPacked {
     pub(crate) fn pack(weights: &[f32], mask: &Mask) -> Self {
         let values = (0..mask.rows())
-            .flat_map(|row| {
-                mask.row_columns(row)
-                    .map(move |col| weights[row * mask.cols() + col])
-            })
+            .flat_map(|row| mask.row_columns(row).map(move |col| weights[row * mask.cols() + col]))
             .collect();
-        Self {
-            mask: mask.clone(),
-            values,
-        }
+        Self { mask: mask.clone(), values }
     }
 
     /// Takes a row-major bit mask (each row padded to whole bytes, lowest bit first) and the values.
@@ -37,12 +31,7 @@ impl UnstructuredPacked {
         crate::scores::check_shape(rows, cols)?;
         let width = cols.div_ceil(8);
         if bitmask.len() != rows * width {
-            return Err(refuse(
-                LAYOUT,
-                "bitmask length",
-                bitmask.len(),
-                rows * width,
-            ));
+            return Err(refuse(LAYOUT, "bitmask length", bitmask.len(), rows * width));
         }
         let bit = |row: usize, col: usize| bitmask[row * width + col / 8] >> (col % 8) & 1 == 1;
         if let Some(row) = (0..rows).find(|&row| (cols..width * 8).any(|col| bit(row, col))) {
@@ -55,12 +44,7 @@ impl UnstructuredPacked {
         }
         let mask = Mask::from_fn(rows, cols, bit)?;
         if values.len() != mask.kept() {
-            return Err(refuse(
-                LAYOUT,
-                "number of values",
-                values.len(),
-                mask.kept(),
-            ));
+            return Err(refuse(LAYOUT, "number of values", values.len(), mask.kept()));
         }
         Ok(Self { mask, values })
     }
@@ -90,11 +74,7 @@ impl UnstructuredPacked {
         let width = self.cols().div_ceil(8);
         (0..self.rows())
             .flat_map(|row| {
-                let bytes = self
-                    .mask
-                    .row(row)
-                    .iter()
-                    .flat_map(|word| word.to_le_bytes());
+                let bytes = self.mask.row(row).iter().flat_map(|word| word.to_le_bytes());
                 bytes.take(width)
             })
             .collect()

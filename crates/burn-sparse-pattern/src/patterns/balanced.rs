@@ -16,27 +16,14 @@ impl Counts {
     /// Full blocks keep `kept`; a shorter last block keeps its rounded share.
     pub(crate) fn new(cols: usize, block: usize, sparsity: f64, kept: usize) -> Self {
         let last = cols % block;
-        let kept_last = if cols < block {
-            kept
-        } else {
-            kept_count(last, sparsity)
-        };
-        Self {
-            block,
-            cols,
-            kept,
-            kept_last,
-        }
+        let kept_last = if cols < block { kept } else { kept_count(last, sparsity) };
+        Self { block, cols, kept, kept_last }
     }
 
     /// Kept weights of a row.
     pub(crate) fn row(&self) -> usize {
         (self.cols / self.block) * self.kept
-            + if self.cols.is_multiple_of(self.block) {
-                0
-            } else {
-                self.kept_last
-            }
+            + if self.cols.is_multiple_of(self.block) { 0 } else { self.kept_last }
     }
 }
 
@@ -64,11 +51,7 @@ pub(crate) fn check(mask: &Mask, block: usize, keep: Option<usize>) -> Result<()
         for (index, from) in (0..mask.cols()).step_by(block).enumerate() {
             let to = (from + block).min(mask.cols());
             let found = mask.count_in(row, from, to);
-            let expected = if to - from == block {
-                &mut full
-            } else {
-                &mut last
-            };
+            let expected = if to - from == block { &mut full } else { &mut last };
             let expected = *expected.get_or_insert(found);
             if found != expected {
                 return Err(Violation {

@@ -30,9 +30,7 @@ pub(crate) fn check(mask: &Mask, block: usize) -> Result<(), Violation> {
         let bottom = (top + block).min(mask.rows());
         for left in (0..mask.cols()).step_by(block) {
             let right = (left + block).min(mask.cols());
-            let found: usize = (top..bottom)
-                .map(|row| mask.count_in(row, left, right))
-                .sum();
+            let found: usize = (top..bottom).map(|row| mask.count_in(row, left, right)).sum();
             let all = (bottom - top) * (right - left);
             if found != 0 && found != all {
                 return Err(Violation {

@@ -17,11 +17,7 @@ pub(crate) enum Keep {
 
 impl Keep {
     pub(crate) fn new(equal_groups: bool, kept: usize) -> Self {
-        if equal_groups {
-            Self::PerGroup(kept)
-        } else {
-            Self::Total(kept)
-        }
+        if equal_groups { Self::PerGroup(kept) } else { Self::Total(kept) }
     }
 }
 
@@ -30,17 +26,15 @@ pub(crate) fn group_sums(scores: &Scores<'_>, vector: usize, order: &RowOrder) -
     let cols = scores.cols();
     let groups: Vec<&[u32]> = order.groups(vector).collect();
     let mut sums = vec![0.0_f32; groups.len() * cols];
-    sums.par_chunks_mut(cols)
-        .zip(groups)
-        .for_each(|(sums, rows)| {
-            for &row in rows {
-                for (sum, &score) in sums.iter_mut().zip(scores.row(row as usize)) {
-                    *sum += score;
-                }
+    sums.par_chunks_mut(cols).zip(groups).for_each(|(sums, rows)| {
+        for &row in rows {
+            for (sum, &score) in sums.iter_mut().zip(scores.row(row as usize)) {
+                *sum += score;
             }
-            // Finite scores can add up to infinity, which would no longer rank.
-            sums.iter_mut().for_each(|sum| *sum = sum.min(f32::MAX));
-        });
+        }
+        // Finite scores can add up to infinity, which would no longer rank.
+        sums.iter_mut().for_each(|sum| *sum = sum.min(f32::MAX));
+    });
     sums
 }
 

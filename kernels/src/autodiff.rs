@@ -1,0 +1,125 @@
+//! Gradients of [`SparseOps`]: with respect to the input and to the kept values.
+
+use burn::backend::Backend;
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn_autodiff::checkpoint::base::Checkpointer;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
+use burn_autodiff::{Autodiff, NodeId};
+
+use crate::{Activation, SparseOps, Spec};
+
+impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C> {
+    fn sparse_linear(
+        x: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        index: IntTensor<B>,
+        offsets: IntTensor<B>,
+        order: IntTensor<B>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        #[derive(Debug)]
+        struct SparseLinear;
+
+        impl<B: Backend + SparseOps> Backward<B, 3> for SparseLinear {
+            #[allow(clippy::type_complexity)]
+            type State = (NodeId, NodeId, IntTensor<B>, IntTensor<B>, IntTensor<B>, Spec);
+
+            fn backward(
+                self,
+                ops: Ops<Self::State, 3>,
+                grads: &mut Gradients,
+                checkpointer: &mut Checkpointer,
+            ) {
+                let [x_parent, values_parent, bias_parent] = ops.parents;
+                let (x, values, index, offsets, order, spec) = ops.state;
+                let dy = grads.consume::<B>(&ops.node);
+                if let Some(parent) = x_parent {
+                    let values = checkpointer.retrieve_node_output(values);
+                    let (i, off, ord) = (index.clone(), offsets.clone(), order.clone());
+                    let dx = B::sparse_linear_dx(dy.clone(), values, i, off, ord, spec);
+                    grads.register::<B>(parent.id, dx);
+                }
+                if let Some(parent) = values_parent {
+                    let x = checkpointer.retrieve_node_output(x);
+                    let dw = B::sparse_linear_dw(x, dy.clone(), index, offsets, order, spec);
+                    grads.register::<B>(parent.id, dw);
+                }
+                if let Some(parent) = bias_parent {
+                    let summed = B::float_sum_dim(dy, 0);
+                    let db = B::float_reshape(summed, [spec.rows].into());
+                    grads.register::<B>(parent.id, db);
+                }
+            }
+        }
+
+        // A fused activation has no gradient here: `sparse_linear` only fuses it without autodiff.
+        debug_assert_eq!(spec.activation, Activation::None);
+        let parents = [x.node(), values.node(), bias.node()];
+        match SparseLinear.prepare::<C>(parents).compute_bound().stateful() {
+            OpsKind::Tracked(mut prep) => {
+                let (i, off, ord) = (index.clone(), offsets.clone(), order.clone());
+                let state = (prep.checkpoint(&x), prep.checkpoint(&values), i, off, ord, spec);
+                let (x, values, bias) =
+                    (x.into_primitive(), values.into_primitive(), bias.into_primitive());
+                let y = B::sparse_linear(x, values, bias, index, offsets, order, spec);
+                prep.finish(state, y)
+            }
+            OpsKind::UnTracked(prep) => {
+                let (x, values, bias) =
+                    (x.into_primitive(), values.into_primitive(), bias.into_primitive());
+                prep.finish(B::sparse_linear(x, values, bias, index, offsets, order, spec))
+            }
+        }
+    }
+
+    fn sparse_linear_dx(
+        _dy: FloatTensor<Self>,
+        _values: FloatTensor<Self>,
+        _index: IntTensor<B>,
+        _offsets: IntTensor<B>,
+        _order: IntTensor<B>,
+        _spec: Spec,
+    ) -> FloatTensor<Self> {
+        // Only the backward pass above calls this, on the inner backend.
+        unimplemented!("second-order gradients of sparse_linear")
+    }
+
+    fn sparse_linear_dw(
+        _x: FloatTensor<Self>,
+        _dy: FloatTensor<Self>,
+        _index: IntTensor<B>,
+        _offsets: IntTensor<B>,
+        _order: IntTensor<B>,
+        _spec: Spec,
+    ) -> FloatTensor<Self> {
+        unimplemented!("second-order gradients of sparse_linear")
+    }
+
+    fn masked(weight: FloatTensor<Self>, mask: IntTensor<B>) -> FloatTensor<Self> {
+        #[derive(Debug)]
+        struct StraightThrough;
+
+        impl<B: Backend + SparseOps> Backward<B, 1> for StraightThrough {
+            type State = ();
+
+            fn backward(
+                self,
+                ops: Ops<Self::State, 1>,
+                grads: &mut Gradients,
+                _checkpointer: &mut Checkpointer,
+            ) {
+                unary::<B, _>(ops.parents, ops.node, grads, |grad| grad);
+            }
+        }
+
+        let node = weight.node();
+        let masked = B::masked(weight.into_primitive(), mask);
+        match StraightThrough.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((), masked),
+            OpsKind::UnTracked(prep) => prep.finish(masked),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+use burn::backend::Flex;
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::tensor::{Bytes, DType, Shape};
+use burn_flex::FlexTensor;
+
+use super::simd::Isa;
+use super::{Weight, gradient, masked, run};
+use crate::{Layout, SparseOps, Spec};
+
+impl SparseOps for Flex {
+    fn sparse_linear(
+        x: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
+        let weight = weight(&tensors, spec);
+        let (x, bias) = (x.to_contiguous(), bias.to_contiguous());
+        let (x, bias) = (floats(&x), floats(&bias));
+        let n = x.len() / spec.cols;
+        let mut y = vec![0.0; n * spec.rows];
+        let bias = (!bias.is_empty()).then_some(bias);
+        run(Isa::detect(), &weight, x, bias, spec.activation, &mut y);
+        tensor(y, [n, spec.rows])
+    }
+
+    fn sparse_linear_dx(
+        dy: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
+        let dy = dy.to_contiguous();
+        let dy = floats(&dy);
+        let n = dy.len() / spec.rows;
+        let mut dx = vec![0.0; n * spec.cols];
+        gradient::dx(Isa::detect(), &weight(&tensors, spec), dy, &mut dx);
+        tensor(dx, [n, spec.cols])
+    }
+
+    fn sparse_linear_dw(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let lanes = lanes(spec.layout);
+        let count = index.layout().num_elements();
+        let count =
+            if matches!(spec.layout, Layout::Balanced { .. }) { count } else { count * lanes };
+        // Only the shape of the values matters here.
+        let values = tensor(vec![0.0; count], [count / lanes, lanes]);
+        let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
+        let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
+        let dw = gradient::dw(Isa::detect(), &weight(&tensors, spec), floats(&x), floats(&dy));
+        tensor(dw, [count / lanes, lanes])
+    }
+
+    fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self> {
+        let (weight, mask) = (weight.to_contiguous(), mask.to_contiguous());
+        let shape = weight.layout().shape().clone();
+        let bytes = mask.as_slice::<u8>().expect("masks are bytes");
+        let out = masked::masked(Isa::detect(), floats(&weight), bytes);
+        FlexTensor::new(Bytes::from_elems(out), burn_flex::Layout::contiguous(shape), DType::F32)
+    }
+}
+
+/// Values of one kept column, or of one slot of 16 rows.
+fn lanes(layout: Layout) -> usize {
+    match layout {
+        Layout::Grouped { vector } => vector,
+        Layout::Balanced { .. } => crate::layout::TILE_ROWS,
+        Layout::Rows => 1,
+    }
+}
+
+fn tensor(data: Vec<f32>, shape: [usize; 2]) -> FlexTensor {
+    let layout = burn_flex::Layout::contiguous(Shape::new(shape));
+    FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
+}
+
+/// `functions` has refused every other type before dispatch.
+fn floats(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice().expect("a contiguous f32 tensor")
+}
+
+fn weight(tensors: &[FlexTensor; 4], spec: Spec) -> Weight<'_> {
+    let [values, index, offsets, order] = tensors;
+    let weight = Weight {
+        rows: spec.rows,
+        cols: spec.cols,
+        layout: spec.layout,
+        values: floats(values),
+        columns: index.as_slice().unwrap_or(&[]),
+        in_block: index.as_slice().unwrap_or(&[]),
+        offsets: offsets.as_slice().unwrap_or(&[]),
+        order: order.as_slice().unwrap_or(&[]),
+    };
+    match weight.check() {
+        Ok(weight) => weight,
+        // As Burn's own operators do on tensors that do not fit; files are checked when they are read.
+        Err(reason) => panic!("sparse_linear: {reason}"),
+    }
+}

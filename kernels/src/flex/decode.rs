@@ -1,0 +1,160 @@
+//! A few tokens on the grouped layout: every weight is read once, vectors lie along the rows of a
+//! group, and an input is one broadcast.
+
+use super::parallel::{Shared, for_each_part, part, threads};
+use super::simd::{Isa, Simd, Work, dispatch};
+use super::{Weight, activate};
+use crate::{Activation, Layout};
+
+/// Tokens up to which this beats transposing the input.
+const TOKENS: usize = 8;
+
+/// Whether vectors of this set fill the groups, and the tokens fit registers.
+pub(crate) fn fits(vector: usize, n: usize, isa: Isa) -> bool {
+    struct Lanes;
+    impl Work for Lanes {
+        type Output = usize;
+        unsafe fn run<S: Simd>(self) -> usize {
+            S::LANES
+        }
+    }
+    n <= TOKENS && vector.is_multiple_of(dispatch(isa, Lanes))
+}
+
+pub(crate) fn run(
+    isa: Isa,
+    weight: &Weight<'_>,
+    x: &[f32],
+    bias: Option<&[f32]>,
+    activation: Activation,
+    y: &mut [f32],
+) {
+    let Layout::Grouped { vector } = weight.layout else {
+        unreachable!("chosen for the grouped layout only")
+    };
+    let n = x.len() / weight.cols;
+    let (groups, y) = (weight.rows.div_ceil(vector), Shared::new(y));
+    let parts = threads(weight.work() * n);
+    for_each_part(parts, |at| {
+        let groups = part(groups, at, parts);
+        dispatch(isa, Decode { weight, vector, groups, x, n, bias, activation, y });
+    });
+}
+
+struct Decode<'a> {
+    weight: &'a Weight<'a>,
+    vector: usize,
+    groups: std::ops::Range<usize>,
+    x: &'a [f32],
+    n: usize,
+    bias: Option<&'a [f32]>,
+    activation: Activation,
+    y: Shared,
+}
+
+impl Work for Decode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        // SAFETY: passed on.
+        unsafe {
+            match self.n {
+                // One token would wait for its one chain of sums: several columns at a time.
+                1 => self.tokens::<S, 1, 4>(),
+                2 => self.tokens::<S, 2, 2>(),
+                3 => self.tokens::<S, 3, 2>(),
+                4 => self.tokens::<S, 4, 1>(),
+                5 => self.tokens::<S, 5, 1>(),
+                6 => self.tokens::<S, 6, 1>(),
+                7 => self.tokens::<S, 7, 1>(),
+                _ => self.tokens::<S, 8, 1>(),
+            }
+        }
+    }
+}
+
+impl Decode<'_> {
+    #[inline(always)]
+    unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(&self) {
+        // SAFETY: passed on.
+        unsafe {
+            if self.vector.is_multiple_of(2 * S::LANES) {
+                self.vectors::<S, T, CHAINS, 2>();
+            } else {
+                self.vectors::<S, T, CHAINS, 1>();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn vectors<S: Simd, const T: usize, const CHAINS: usize, const V: usize>(&self) {
+        let (weight, cols) = (self.weight, self.weight.cols);
+        for group in self.groups.clone() {
+            let columns =
+                &weight.columns[weight.offsets[group] as usize..weight.offsets[group + 1] as usize];
+            let rows =
+                &weight.order[group * self.vector..((group + 1) * self.vector).min(weight.rows)];
+            for lane in (0..rows.len()).step_by(V * S::LANES) {
+                let start = weight.offsets[group] as usize * self.vector + lane;
+                // SAFETY: columns were checked against `cols`, so `x[token][column]` exists; a group's
+                // values are `columns.len() · vector` floats, of which these are whole vectors.
+                unsafe {
+                    let mut sums = [[[S::zero(); V]; T]; CHAINS];
+                    let mut values = weight.values.as_ptr().add(start);
+                    let mut chunks = columns.chunks_exact(CHAINS);
+                    for chunk in &mut chunks {
+                        for (chain, &column) in chunk.iter().enumerate() {
+                            self.column::<S, T, V>(column, cols, values, &mut sums[chain]);
+                            values = values.add(self.vector);
+                        }
+                    }
+                    for &column in chunks.remainder() {
+                        self.column::<S, T, V>(column, cols, values, &mut sums[0]);
+                        values = values.add(self.vector);
+                    }
+                    let rows = &rows[lane..rows.len().min(lane + V * S::LANES)];
+                    for token in 0..T {
+                        let mut buffer = [0.0_f32; 64];
+                        for v in 0..V {
+                            let mut sum = sums[0][token][v];
+                            for chain in &sums[1..] {
+                                sum = S::add(sum, chain[token][v]);
+                            }
+                            S::store(buffer.as_mut_ptr().add(v * S::LANES), sum);
+                        }
+                        let y = self.y.get().add(token * weight.rows);
+                        for (&row, &sum) in rows.iter().zip(&buffer) {
+                            let shift = self.bias.map_or(0.0, |bias| bias[row as usize]);
+                            *y.add(row as usize) = activate(self.activation, sum + shift);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds one kept column to the sums of all tokens.
+    #[inline(always)]
+    unsafe fn column<S: Simd, const T: usize, const V: usize>(
+        &self,
+        column: i32,
+        cols: usize,
+        values: *const f32,
+        sums: &mut [[S::F; V]; T],
+    ) {
+        // SAFETY: the caller checked the column and the reach of `values`.
+        unsafe {
+            let mut w = [S::zero(); V];
+            for (v, w) in w.iter_mut().enumerate() {
+                *w = S::load(values.add(v * S::LANES));
+            }
+            for (token, sums) in sums.iter_mut().enumerate() {
+                let x = S::splat(*self.x.as_ptr().add(token * cols + column as usize));
+                for v in 0..V {
+                    sums[v] = S::fma(w[v], x, sums[v]);
+                }
+            }
+        }
+    }
+}

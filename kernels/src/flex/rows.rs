@@ -1,0 +1,176 @@
+//! Balanced and unstructured rows: a kept weight is one broadcast, its input a contiguous row of the
+//! tile.
+
+use super::Weight;
+use super::simd::Simd;
+use crate::layout::TILE_ROWS;
+
+/// Columns per pass of the balanced kernel, so that their rows of the tile stay in the first-level
+/// cache while a chunk of rows uses them: 128 columns of 64 tokens are 32 KB.
+const PASS_COLUMNS: usize = 128;
+
+/// Tiles of 16 rows per chunk, so that the sums of a chunk stay in the second-level cache.
+const CHUNK: usize = 64;
+
+/// `yt[row] = Σ values · xt[column]` for the tiles of 16 rows `units` of a balanced weight.
+///
+/// # Safety
+/// `weight` is checked; `xt` holds `tile_rows` and `yt` `rows` rows of `vectors · LANES` floats; no
+/// other thread touches these rows.
+#[inline(always)]
+pub(crate) unsafe fn balanced<S: Simd>(
+    weight: &Weight<'_>,
+    layout: (usize, usize),
+    units: std::ops::Range<usize>,
+    xt: *const f32,
+    yt: *mut f32,
+    vectors: usize,
+) {
+    // SAFETY: passed on. As many rows at a time as give eight independent sums.
+    unsafe {
+        match vectors {
+            1 => chunks::<S, 8, 1>(weight, layout, units, xt, yt),
+            2 => chunks::<S, 4, 2>(weight, layout, units, xt, yt),
+            3 => chunks::<S, 4, 3>(weight, layout, units, xt, yt),
+            _ => chunks::<S, 2, 4>(weight, layout, units, xt, yt),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
+    weight: &Weight<'_>,
+    (block, kept): (usize, usize),
+    units: std::ops::Range<usize>,
+    xt: *const f32,
+    yt: *mut f32,
+) {
+    let width = VECTORS * S::LANES;
+    let (per_row, blocks) = (weight.kept_per_row(), weight.cols.div_ceil(block));
+    let pass = (PASS_COLUMNS / block).max(1);
+    let mut chunk = units.start;
+    while chunk < units.end {
+        let chunk_end = (chunk + CHUNK).min(units.end);
+        for from in (0..blocks).step_by(pass) {
+            let to = (from + pass).min(blocks);
+            for tile in chunk..chunk_end {
+                let start = tile * per_row * TILE_ROWS;
+                let rows = TILE_ROWS.min(weight.rows - tile * TILE_ROWS);
+                for at in (0..rows).step_by(ROWS) {
+                    // SAFETY: slots below `per_row` of 16 rows each exist; rows past the last one are
+                    // computed on padding and not stored; a byte index stays inside the padded tile.
+                    unsafe {
+                        let out = yt.add((tile * TILE_ROWS + at) * width);
+                        let stored = ROWS.min(rows - at);
+                        let mut sums = [[S::zero(); VECTORS]; ROWS];
+                        if from > 0 {
+                            for i in 0..stored {
+                                for j in 0..VECTORS {
+                                    sums[i][j] = S::load(out.add(i * width + j * S::LANES));
+                                }
+                            }
+                        }
+                        for b in from..to {
+                            let x = xt.add(b * block * width);
+                            let last = if b + 1 == blocks { per_row } else { (b + 1) * kept };
+                            for slot in b * kept..last {
+                                let entry = start + slot * TILE_ROWS + at;
+                                let values = weight.values.as_ptr().add(entry);
+                                let index = weight.in_block.as_ptr().add(entry);
+                                for i in 0..ROWS {
+                                    let w = S::splat(*values.add(i));
+                                    let row = x.add(usize::from(*index.add(i)) * width);
+                                    for j in 0..VECTORS {
+                                        let x = S::load(row.add(j * S::LANES));
+                                        sums[i][j] = S::fma(w, x, sums[i][j]);
+                                    }
+                                }
+                            }
+                        }
+                        for i in 0..stored {
+                            for j in 0..VECTORS {
+                                S::store(out.add(i * width + j * S::LANES), sums[i][j]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        chunk = chunk_end;
+    }
+}
+
+/// `yt[row] = Σ values · xt[column]` for the tiles of 16 rows `units` of an unstructured weight.
+///
+/// # Safety
+/// As [`balanced`].
+#[inline(always)]
+pub(crate) unsafe fn plain<S: Simd>(
+    weight: &Weight<'_>,
+    units: std::ops::Range<usize>,
+    xt: *const f32,
+    yt: *mut f32,
+    vectors: usize,
+) {
+    let rows = units.start * TILE_ROWS..(units.end * TILE_ROWS).min(weight.rows);
+    // SAFETY: passed on.
+    unsafe {
+        match vectors {
+            1 => plain_rows::<S, 1>(weight, rows, xt, yt),
+            2 => plain_rows::<S, 2>(weight, rows, xt, yt),
+            3 => plain_rows::<S, 3>(weight, rows, xt, yt),
+            _ => plain_rows::<S, 4>(weight, rows, xt, yt),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn plain_rows<S: Simd, const VECTORS: usize>(
+    weight: &Weight<'_>,
+    rows: std::ops::Range<usize>,
+    xt: *const f32,
+    yt: *mut f32,
+) {
+    /// Kept weights at a time, each with sums of its own, to hide the latency of a multiply-add.
+    const CHAINS: usize = 4;
+    let width = VECTORS * S::LANES;
+    for row in rows {
+        let range = weight.offsets[row] as usize..weight.offsets[row + 1] as usize;
+        let (columns, values) = (&weight.columns[range.clone()], &weight.values[range]);
+        // SAFETY: columns were checked against the rows of `xt`.
+        unsafe {
+            let mut sums = [[S::zero(); VECTORS]; CHAINS];
+            let (mut c, mut v) = (columns.chunks_exact(CHAINS), values.chunks_exact(CHAINS));
+            for (columns, values) in (&mut c).zip(&mut v) {
+                for chain in 0..CHAINS {
+                    add::<S, VECTORS>(&mut sums[chain], xt, columns[chain], values[chain]);
+                }
+            }
+            for (&column, &value) in c.remainder().iter().zip(v.remainder()) {
+                add::<S, VECTORS>(&mut sums[0], xt, column, value);
+            }
+            for j in 0..VECTORS {
+                let low = S::add(sums[0][j], sums[1][j]);
+                let high = S::add(sums[2][j], sums[3][j]);
+                S::store(yt.add(row * width + j * S::LANES), S::add(low, high));
+            }
+        }
+    }
+}
+
+/// `sums += value · xt[column]`.
+#[inline(always)]
+unsafe fn add<S: Simd, const VECTORS: usize>(
+    sums: &mut [S::F; VECTORS],
+    xt: *const f32,
+    column: i32,
+    value: f32,
+) {
+    // SAFETY: the caller checked the column.
+    unsafe {
+        let (x, w) = (xt.add(column as usize * VECTORS * S::LANES), S::splat(value));
+        for (j, sum) in sums.iter_mut().enumerate() {
+            *sum = S::fma(w, S::load(x.add(j * S::LANES)), *sum);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use std::arch::x86_64::*;
+
+use super::Simd;
+
+/// AVX2 with FMA: 16 registers of 8 floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2;
+
+impl Simd for Avx2 {
+    type F = __m256;
+    const LANES: usize = 8;
+    const MAX_VECTORS: usize = 3;
+    const TALL: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::F {
+        // SAFETY: callers run with AVX2 and FMA (see `Simd`); so in every method below, where the
+        // caller also vouches for the pointers.
+        unsafe { _mm256_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: Self::F) {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_storeu_ps(to, value) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: as in `zero`; the blocks hold eight rows of eight floats at their strides.
+        unsafe {
+            let mut r = [_mm256_setzero_ps(); 8];
+            for (i, r) in r.iter_mut().enumerate() {
+                *r = _mm256_loadu_ps(from.add(i * from_stride));
+            }
+            // Pairs, then quads of rows; a quad's 128-bit half `h` holds column `4h + c`.
+            let mut q = [_mm256_setzero_ps(); 8];
+            for i in 0..2 {
+                let (lo, hi) = (
+                    _mm256_unpacklo_ps(r[4 * i], r[4 * i + 1]),
+                    _mm256_unpackhi_ps(r[4 * i], r[4 * i + 1]),
+                );
+                let (lo2, hi2) = (
+                    _mm256_unpacklo_ps(r[4 * i + 2], r[4 * i + 3]),
+                    _mm256_unpackhi_ps(r[4 * i + 2], r[4 * i + 3]),
+                );
+                q[4 * i] = _mm256_shuffle_ps::<0x44>(lo, lo2);
+                q[4 * i + 1] = _mm256_shuffle_ps::<0xee>(lo, lo2);
+                q[4 * i + 2] = _mm256_shuffle_ps::<0x44>(hi, hi2);
+                q[4 * i + 3] = _mm256_shuffle_ps::<0xee>(hi, hi2);
+            }
+            for c in 0..4 {
+                let low = _mm256_permute2f128_ps::<0x20>(q[c], q[4 + c]);
+                let high = _mm256_permute2f128_ps::<0x31>(q[c], q[4 + c]);
+                _mm256_storeu_ps(to.add(c * to_stride), low);
+                _mm256_storeu_ps(to.add((4 + c) * to_stride), high);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The few vector operations the kernels are written in, once for every instruction set.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
+pub(crate) use scalar::Scalar;
+
+/// An instruction set.
+///
+/// Kernels call these from plain loops, never from closures: a closure is compiled without the set's
+/// features, and every operation in it becomes a call.
+///
+/// # Safety
+/// Every method may use instructions of its set: callers run inside [`dispatch`], which has found the
+/// set on this CPU. Pointers must be valid for `LANES` floats; they need no alignment.
+pub(crate) trait Simd: Copy + 'static {
+    /// A vector of `LANES` floats.
+    type F: Copy;
+    /// Floats of a vector.
+    const LANES: usize;
+    /// Vectors of tokens in the widest register tile.
+    const MAX_VECTORS: usize;
+    /// Rows of the register tile at three vectors of tokens or fewer.
+    const TALL: usize;
+
+    unsafe fn zero() -> Self::F;
+    unsafe fn splat(value: f32) -> Self::F;
+    unsafe fn load(from: *const f32) -> Self::F;
+    unsafe fn store(to: *mut f32, value: Self::F);
+    /// `a · b + c`.
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
+
+    /// Writes the `LANES x LANES` block at `from` transposed to `to`; strides in floats.
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        for i in 0..Self::LANES {
+            for j in 0..Self::LANES {
+                // SAFETY: the caller vouches for both blocks.
+                unsafe { *to.add(j * to_stride + i) = *from.add(i * from_stride + j) };
+            }
+        }
+    }
+
+    /// `table[index[lane]]` for 16 or 32 floats at `table` and one byte index a lane, where the set
+    /// has such an instruction.
+    #[inline(always)]
+    unsafe fn look_up<const TABLE: usize>(
+        _table: *const f32,
+        _index: *const u8,
+    ) -> Option<Self::F> {
+        None
+    }
+}
+
+/// The instruction sets a kernel can be run with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isa {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    Scalar,
+}
+
+impl Isa {
+    /// The best set of this CPU; `BURN_SPARSE_ISA` (`avx512`, `avx2`, `neon`, `scalar`) may name a
+    /// lesser one, for comparisons.
+    pub(crate) fn detect() -> Self {
+        static ISA: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *ISA.get_or_init(|| {
+            let wanted = std::env::var("BURN_SPARSE_ISA").ok();
+            let found = Self::available();
+            let named = found.iter().find(|isa| Some(isa.name()) == wanted.as_deref());
+            *named.unwrap_or(&found[0])
+        })
+    }
+
+    /// The sets of this CPU, best first.
+    pub(crate) fn available() -> Vec<Self> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            // The byte index look-up needs AVX-512 BW and VL beside F.
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512dq")
+            {
+                found.push(Self::Avx512);
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                found.push(Self::Avx2);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        found.push(Self::Neon);
+        found.push(Self::Scalar);
+        found
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => "neon",
+            Self::Scalar => "scalar",
+        }
+    }
+}
+
+/// Work that is compiled once per instruction set.
+pub(crate) trait Work {
+    type Output;
+    /// # Safety
+    /// Runs where the set `S` exists.
+    unsafe fn run<S: Simd>(self) -> Self::Output;
+}
+
+/// Runs `work` compiled for `isa`.
+pub(crate) fn dispatch<W: Work>(isa: Isa, work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma")]
+    fn avx512<W: Work>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Avx512` uses.
+        unsafe { work.run::<Avx512>() }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    fn avx2<W: Work>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Avx2` uses.
+        unsafe { work.run::<Avx2>() }
+    }
+    match isa {
+        // SAFETY: an `Isa` is only made by `available`, which found the features on this CPU.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { avx512(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { avx2(work) },
+        // SAFETY: every aarch64 CPU has NEON.
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => unsafe { work.run::<Neon>() },
+        // SAFETY: `Scalar` uses no special instructions.
+        Isa::Scalar => unsafe { work.run::<Scalar>() },
+    }
+}

@@ -1,0 +1,51 @@
+use std::arch::aarch64::*;
+
+use super::Simd;
+
+/// NEON: 32 registers of 4 floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Neon;
+
+impl Simd for Neon {
+    type F = float32x4_t;
+    const LANES: usize = 4;
+    const MAX_VECTORS: usize = 4;
+    const TALL: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::F {
+        // SAFETY: every aarch64 CPU has NEON; so in every method below, where the caller also vouches
+        // for the pointers.
+        unsafe { vdupq_n_f32(0.0) }
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vdupq_n_f32(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vld1q_f32(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: Self::F) {
+        // SAFETY: as in `zero`.
+        unsafe { vst1q_f32(to, value) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vfmaq_f32(c, a, b) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vaddq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vmaxq_f32(a, b) }
+    }
+}

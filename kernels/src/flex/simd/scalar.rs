@@ -1,0 +1,45 @@
+use super::Simd;
+
+/// Plain floats, for CPUs without a set of their own and for Miri.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar;
+
+// SAFETY (all methods): the caller vouches for the pointers.
+impl Simd for Scalar {
+    type F = [f32; 4];
+    const LANES: usize = 4;
+    const MAX_VECTORS: usize = 2;
+    const TALL: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::F {
+        [0.0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        [value; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::F {
+        // SAFETY: four floats at `from` are valid, unaligned.
+        unsafe { from.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: Self::F) {
+        // SAFETY: four floats at `to` are valid, unaligned.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(value) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // Not `mul_add`: without the instruction that is a library call.
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i].max(b[i]))
+    }
+}

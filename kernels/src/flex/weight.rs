@@ -1,0 +1,157 @@
+use crate::Layout;
+use crate::layout::TILE_ROWS;
+
+/// A packed weight whose indices have been checked: kernels may trust them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weight<'a> {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) layout: Layout,
+    pub(crate) values: &'a [f32],
+    /// Column ids of grouped and row layouts.
+    pub(crate) columns: &'a [i32],
+    /// In-block columns of the balanced layout.
+    pub(crate) in_block: &'a [u8],
+    pub(crate) offsets: &'a [i32],
+    /// The row at every place of the grouped layout.
+    pub(crate) order: &'a [i32],
+}
+
+impl Weight<'_> {
+    /// Checks everything a kernel would otherwise read or write out of bounds.
+    ///
+    /// In-block columns need no check: a byte reaches at most 255 rows past its block's first, and
+    /// tiles are padded by as much ([`Self::tile_rows`]).
+    pub(crate) fn check(self) -> Result<Self, String> {
+        let expect = |what: &str, found: usize, expected: usize| {
+            if found == expected {
+                Ok(())
+            } else {
+                Err(format!("{what}: found {found}, expected {expected}"))
+            }
+        };
+        match self.layout {
+            Layout::Grouped { vector } => {
+                let groups = self.rows.div_ceil(vector);
+                expect("values", self.values.len(), self.columns.len() * vector)?;
+                expect("group offsets", self.offsets.len(), groups + 1)?;
+                expect("row order", self.order.len(), self.rows)?;
+                self.check_offsets()?;
+                self.check_columns()?;
+                self.check_order()?;
+            }
+            Layout::Balanced { block, kept } => {
+                if block == 0 || block > 256 {
+                    return Err(format!("block of {block}: expected 1 to 256"));
+                }
+                expect("values", self.values.len(), self.in_block.len())?;
+                let tiles = self.rows.div_ceil(TILE_ROWS) * TILE_ROWS;
+                if !self.values.len().is_multiple_of(tiles)
+                    || self.kept_per_row() < self.cols / block * kept
+                {
+                    return Err(format!("{} values for {} rows", self.values.len(), self.rows));
+                }
+            }
+            Layout::Rows => {
+                expect("values", self.values.len(), self.columns.len())?;
+                expect("row offsets", self.offsets.len(), self.rows + 1)?;
+                self.check_offsets()?;
+                self.check_columns()?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn check_offsets(&self) -> Result<(), String> {
+        let rising = self.offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+        let last = self.offsets.last().copied();
+        if rising && self.offsets[0] == 0 && last.map(|l| l as usize) == Some(self.columns.len()) {
+            Ok(())
+        } else {
+            Err(format!("offsets do not rise from 0 to {}", self.columns.len()))
+        }
+    }
+
+    fn check_columns(&self) -> Result<(), String> {
+        // As unsigned, so that a negative id is too large as well; one maximum vectorises.
+        let highest = self.columns.iter().fold(0, |high, &col| high.max(col as u32));
+        if highest as usize >= self.cols && !self.columns.is_empty() {
+            return Err(format!("column {highest} of {}", self.cols));
+        }
+        Ok(())
+    }
+
+    /// Two groups that name one row would write it from two threads.
+    fn check_order(&self) -> Result<(), String> {
+        let mut seen = vec![0_u64; self.rows.div_ceil(64)];
+        for &row in self.order {
+            let row = row as u32 as usize;
+            if row >= self.rows || seen[row / 64] >> (row % 64) & 1 == 1 {
+                return Err(format!("row order names row {row} of {} wrongly", self.rows));
+            }
+            seen[row / 64] |= 1 << (row % 64);
+        }
+        Ok(())
+    }
+
+    /// Kept weights of a balanced row, its padded tile taken into account.
+    pub(crate) fn kept_per_row(&self) -> usize {
+        self.values.len() / (self.rows.div_ceil(TILE_ROWS) * TILE_ROWS)
+    }
+
+    /// Features that a tile of `x` holds: `cols`, and zeros wherever an in-block byte may point.
+    pub(crate) fn tile_rows(&self) -> usize {
+        match self.layout {
+            Layout::Balanced { block, .. } => (self.cols.div_ceil(block) - 1) * block + 256,
+            _ => self.cols,
+        }
+    }
+
+    /// Multiply-adds for one token.
+    pub(crate) fn work(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Calls `each(row, column, index of the value)` for the kept weights of `rows`, padding left out.
+    pub(crate) fn entries(
+        &self,
+        rows: std::ops::Range<usize>,
+        mut each: impl FnMut(usize, usize, usize),
+    ) {
+        match self.layout {
+            Layout::Grouped { vector } => {
+                for place in rows {
+                    let (group, lane) = (place / vector, place % vector);
+                    for at in self.offsets[group] as usize..self.offsets[group + 1] as usize {
+                        each(
+                            self.order[place] as usize,
+                            self.columns[at] as usize,
+                            at * vector + lane,
+                        );
+                    }
+                }
+            }
+            Layout::Balanced { block, kept } => {
+                let (per_row, blocks) = (self.kept_per_row(), self.cols.div_ceil(block));
+                for row in rows {
+                    for slot in 0..per_row {
+                        let in_block =
+                            if kept == 0 { blocks - 1 } else { (slot / kept).min(blocks - 1) };
+                        let at = ((row / TILE_ROWS) * per_row + slot) * TILE_ROWS + row % TILE_ROWS;
+                        let col = in_block * block + usize::from(self.in_block[at]);
+                        if col < self.cols {
+                            each(row, col, at);
+                        }
+                    }
+                }
+            }
+            Layout::Rows => {
+                for row in rows {
+                    for at in self.offsets[row] as usize..self.offsets[row + 1] as usize {
+                        each(row, self.columns[at] as usize, at);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use burn::backend::Dispatch;
+use burn::tensor::{DType, Int, Tensor};
+
+use crate::{Activation, PackedTensors, SparseOps};
+
+/// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
+/// [`SparseOps`]; ask [`select`](crate::select()) first.
+///
+/// # Shapes
+/// - `x`: `[..., cols]`
+/// - `bias`: `[rows]`
+/// - output: `[..., rows]`
+///
+/// # Panics
+/// When shapes or types do not fit, as Burn's own operators do.
+pub fn sparse_linear<const D: usize>(
+    x: Tensor<D>,
+    weight: &PackedTensors,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+) -> Tensor<D> {
+    let mut shape = x.shape();
+    let spec = weight.spec(activation);
+    assert_eq!(
+        shape[D - 1],
+        spec.cols,
+        "sparse_linear: x {shape:?} has {} features, the packed weight has {} columns",
+        shape[D - 1],
+        spec.cols,
+    );
+    assert_eq!(
+        (x.dtype(), weight.values.dtype()),
+        (DType::F32, DType::F32),
+        "sparse_linear: types"
+    );
+    if let Some(bias) = &bias {
+        assert_eq!(bias.dims(), [spec.rows], "sparse_linear: bias of {} outputs", spec.rows);
+    }
+    let tokens = shape.num_elements() / spec.cols;
+    shape[D - 1] = spec.rows;
+    // A fused activation has no gradient of its own: with autodiff it stays an operation of its own.
+    let fuse = !x.is_autodiff() && !weight.values.is_autodiff();
+    let fused = if fuse { spec } else { weight.spec(Activation::None) };
+    let bias = bias.unwrap_or_else(|| Tensor::zeros([0], &x.device()));
+    let y = <Dispatch as SparseOps>::sparse_linear(
+        x.reshape([tokens, spec.cols]).into_dispatch(),
+        weight.values.clone().into_dispatch(),
+        bias.into_dispatch(),
+        weight.index.clone().into_dispatch(),
+        weight.offsets.clone().into_dispatch(),
+        weight.order.clone().into_dispatch(),
+        fused,
+    );
+    let y = Tensor::<2>::from_dispatch(y).reshape(shape);
+    match activation {
+        Activation::Relu if !fuse => burn::tensor::activation::relu(y),
+        _ => y,
+    }
+}
+
+/// `weight · mask` for a flat byte mask in the order of the stored weight; the gradient passes straight
+/// through to `weight`.
+///
+/// # Panics
+/// When the mask has another number of elements, or its type is not `u8`.
+pub fn masked<const D: usize>(weight: Tensor<D>, mask: Tensor<1, Int>) -> Tensor<D> {
+    let elements = weight.shape().num_elements();
+    assert_eq!(mask.dims(), [elements], "masked: one byte for each of {elements} weights");
+    assert_eq!(mask.dtype(), DType::U8, "masked: masks are bytes");
+    assert_eq!(weight.dtype(), DType::F32, "masked: weights are f32");
+    let masked = <Dispatch as SparseOps>::masked(weight.into_dispatch(), mask.into_dispatch());
+    Tensor::from_dispatch(masked)
+}

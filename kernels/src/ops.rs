@@ -1,0 +1,49 @@
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, backend_extension};
+
+use crate::Spec;
+
+/// The packed linear operator and its gradients on a Burn backend.
+///
+/// `W [rows, cols]` is packed as [`Spec::layout`](crate::Layout) says. Shapes: `x [n, cols]`,
+/// `y [n, rows]`, `bias [rows]` or `[0]` for none. Callers go through
+/// [`sparse_linear`](crate::sparse_linear), which refuses tensors that contradict the spec before a
+/// kernel sees them.
+#[backend_extension(Flex, Autodiff)]
+pub trait SparseOps: Backend {
+    /// `y = activation(x · Wᵀ + bias)`.
+    #[allow(clippy::too_many_arguments)]
+    fn sparse_linear(
+        x: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self>;
+
+    /// `dx = dy · W`, the gradient with respect to the input.
+    fn sparse_linear_dx(
+        dy: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self>;
+
+    /// The gradient with respect to the kept values only, in their layout: `dyᵀ · x` sampled.
+    fn sparse_linear_dw(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self>;
+
+    /// `weight · mask` for a byte mask of as many elements; the gradient passes straight through
+    /// (Bengio et al., 2013), so that whoever steps the optimizer decides which weights act on it.
+    fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self>;
+}

@@ -1,0 +1,195 @@
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_sparse_pattern::{
+    BalancedPacked, GroupedPacked, Packed, Pattern, PatternError, RowOrder, UnstructuredPacked,
+};
+
+use crate::layout::TILE_ROWS;
+use crate::{Activation, Layout, Spec};
+
+/// A packed weight on a device, in the layout of its kernels.
+#[derive(Debug, Clone)]
+pub struct PackedTensors {
+    /// Outputs.
+    pub rows: usize,
+    /// Reduction.
+    pub cols: usize,
+    /// What the tensors hold.
+    pub layout: Layout,
+    /// The kept values.
+    pub values: Tensor<2>,
+    /// Column ids, or in-block columns as bytes.
+    pub index: Tensor<1, Int>,
+    /// Where groups or rows begin.
+    pub offsets: Tensor<1, Int>,
+    /// The row at every place.
+    pub order: Tensor<1, Int>,
+}
+
+impl PackedTensors {
+    /// Uploads a packed matrix, once, in the order its kernels read.
+    pub fn from_packed(packed: &Packed, device: &Device) -> Self {
+        match packed {
+            Packed::Grouped(packed) => Self::grouped(packed, device),
+            Packed::Balanced(packed) => Self::balanced(packed, device),
+            Packed::Unstructured(packed) => Self::rows(packed, device),
+        }
+    }
+
+    /// The static half of this weight.
+    pub fn spec(&self, activation: Activation) -> Spec {
+        Spec { rows: self.rows, cols: self.cols, layout: self.layout, activation }
+    }
+
+    fn grouped(packed: &GroupedPacked, device: &Device) -> Self {
+        let vector = packed.vector();
+        let identity = RowOrder::identity(packed.rows());
+        let order = packed.row_order().unwrap_or(&identity);
+        Self {
+            rows: packed.rows(),
+            cols: packed.cols(),
+            layout: Layout::Grouped { vector },
+            values: floats(packed.values().to_vec(), vector, device),
+            index: ids(packed.columns(), device),
+            offsets: ids(packed.offsets(), device),
+            order: ids(order.as_slice(), device),
+        }
+    }
+
+    fn balanced(packed: &BalancedPacked, device: &Device) -> Self {
+        let (rows, per_row) = (packed.rows(), packed.kept_per_row());
+        let padded = rows.div_ceil(TILE_ROWS) * TILE_ROWS;
+        let (mut values, mut index) = (vec![0.0; padded * per_row], vec![0; padded * per_row]);
+        for row in 0..rows {
+            for slot in 0..per_row {
+                let to = interleaved(row, slot, per_row);
+                values[to] = packed.values()[row * per_row + slot];
+                index[to] = packed.indices()[row * per_row + slot];
+            }
+        }
+        Self {
+            rows,
+            cols: packed.cols(),
+            layout: Layout::Balanced { block: packed.block(), kept: packed.kept() },
+            values: floats(values, TILE_ROWS, device),
+            index: bytes(index, device),
+            offsets: ids(&[], device),
+            order: ids(&[], device),
+        }
+    }
+
+    fn rows(packed: &UnstructuredPacked, device: &Device) -> Self {
+        let mask = packed.mask();
+        let (mut columns, mut offsets) = (Vec::with_capacity(packed.values().len()), vec![0]);
+        for row in 0..packed.rows() {
+            columns.extend(mask.row_columns(row).map(|col| col as u32));
+            offsets.push(columns.len() as u32);
+        }
+        Self {
+            rows: packed.rows(),
+            cols: packed.cols(),
+            layout: Layout::Rows,
+            values: floats(packed.values().to_vec(), 1, device),
+            index: ids(&columns, device),
+            offsets: ids(&offsets, device),
+            order: ids(&[], device),
+        }
+    }
+
+    /// The packed matrix on the host, checked.
+    ///
+    /// # Errors
+    /// When the tensors contradict each other or the pattern.
+    pub fn to_packed(&self) -> Result<Packed, PatternError> {
+        let shape = (self.rows, self.cols);
+        let values: Vec<f32> = read(self.values.clone().into_data().convert::<f32>());
+        let unsigned = |tensor: &Tensor<1, Int>| -> Vec<u32> {
+            read(tensor.clone().into_data().convert::<u32>())
+        };
+        Ok(match self.layout {
+            Layout::Grouped { vector } => {
+                let order = RowOrder::new(unsigned(&self.order))?;
+                let moved = order != RowOrder::identity(self.rows);
+                let (columns, offsets) = (unsigned(&self.index), unsigned(&self.offsets));
+                let order = moved.then_some(order);
+                Packed::Grouped(GroupedPacked::new(
+                    shape,
+                    vector,
+                    columns,
+                    Some(offsets),
+                    order,
+                    values,
+                )?)
+            }
+            Layout::Balanced { block, kept } => {
+                let index: Vec<u8> = read(self.index.clone().into_data().convert::<u8>());
+                let per_row = values.len() / (self.rows.div_ceil(TILE_ROWS) * TILE_ROWS);
+                let at = |i: usize| interleaved(i / per_row, i % per_row, per_row);
+                let all = 0..self.rows * per_row;
+                let kept_values = all.clone().map(|i| values[at(i)]).collect();
+                let indices = all.map(|i| index[at(i)]).collect();
+                Packed::Balanced(BalancedPacked::new(shape, block, kept, kept_values, indices)?)
+            }
+            Layout::Rows => {
+                let (columns, offsets) = (unsigned(&self.index), unsigned(&self.offsets));
+                let width = self.cols.div_ceil(8);
+                let mut bitmask = vec![0_u8; self.rows * width];
+                for row in 0..self.rows {
+                    for &col in &columns[offsets[row] as usize..offsets[row + 1] as usize] {
+                        bitmask[row * width + col as usize / 8] |= 1 << (col % 8);
+                    }
+                }
+                let (rows, cols) = shape;
+                Packed::Unstructured(UnstructuredPacked::new(rows, cols, &bitmask, values)?)
+            }
+        })
+    }
+
+    /// Bytes of values and indices.
+    pub fn bytes(&self) -> usize {
+        let of = |elements: usize, dtype: DType| elements * dtype.size();
+        of(self.values.shape().num_elements(), self.values.dtype())
+            + [&self.index, &self.offsets, &self.order]
+                .map(|tensor| of(tensor.shape().num_elements(), tensor.dtype()))
+                .iter()
+                .sum::<usize>()
+    }
+
+    /// The layout that `pattern` packs into, for a full block's kept count where it has one.
+    pub fn layout_of(pattern: &Pattern, kept: usize) -> Layout {
+        match *pattern {
+            Pattern::Unstructured {} => Layout::Rows,
+            Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
+                Layout::Balanced { block, kept }
+            }
+            Pattern::VectorWise { vector, .. } | Pattern::ShflBw { vector, .. } => {
+                Layout::Grouped { vector }
+            }
+            Pattern::BlockWise { block } => Layout::Grouped { vector: block },
+        }
+    }
+}
+
+/// Where a balanced row's slot stands in its tile of 16 rows.
+fn interleaved(row: usize, slot: usize, per_row: usize) -> usize {
+    ((row / TILE_ROWS) * per_row + slot) * TILE_ROWS + row % TILE_ROWS
+}
+
+fn floats(values: Vec<f32>, lanes: usize, device: &Device) -> Tensor<2> {
+    let shape = [values.len() / lanes, lanes];
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn ids(ids: &[u32], device: &Device) -> Tensor<1, Int> {
+    let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+    let shape = [ids.len()];
+    Tensor::from_data(TensorData::new(ids, shape), (device, DType::I32))
+}
+
+fn bytes(bytes: Vec<u8>, device: &Device) -> Tensor<1, Int> {
+    let shape = [bytes.len()];
+    Tensor::from_data(TensorData::new(bytes, shape), (device, DType::U8))
+}
+
+fn read<E: burn::tensor::Element>(data: TensorData) -> Vec<E> {
+    data.try_into_vec().expect("converted to this type")
+}

@@ -1,0 +1,229 @@
+//! Every kernel against a float64 reference, on awkward shapes, through Burn's own dispatch.
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_sparse_kernels::{Activation, PackedTensors, masked, sparse_linear};
+use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
+
+fn noise(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+fn tensor<const D: usize>(values: &[f32], shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().try_into_vec().unwrap()
+}
+
+struct Case {
+    packed: PackedTensors,
+    dense: Vec<f32>,
+    rows: usize,
+    cols: usize,
+}
+
+/// A packed random weight, or nothing where the pattern keeps nothing at this sparsity.
+fn case(text: &str, rows: usize, cols: usize, sparsity: f64, device: &Device) -> Option<Case> {
+    let pattern: Pattern = text.parse().unwrap();
+    let weights = noise(rows * cols, 7);
+    let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+    let scores = Scores::new(rows, cols, &scores).unwrap();
+    let found = pattern.project(&scores, sparsity, &Search::default()).ok()?;
+    let packed = Packed::pack(&pattern, &weights, &found.mask, found.row_order.as_ref()).unwrap();
+    let dense = packed.unpack();
+    Some(Case { packed: PackedTensors::from_packed(&packed, device), dense, rows, cols })
+}
+
+const PATTERNS: [&str; 9] = [
+    "unstructured",
+    "balanced(block=32)",
+    "balanced(block=7)",
+    "balanced(block=16)",
+    "vector-wise(vector=16)",
+    "shfl-bw(vector=32)",
+    "shfl-bw(vector=8,equal_groups=false)",
+    "shfl-bw(vector=5)",
+    "block-wise(block=16)",
+];
+
+const SHAPES: [(usize, usize); 8] =
+    [(1, 1), (1, 33), (31, 1), (33, 31), (64, 64), (97, 130), (40, 257), (128, 96)];
+
+#[test]
+fn every_layout_agrees_with_a_float64_product_for_every_batch() {
+    let device = Device::flex();
+    let mut seen = 0;
+    for text in PATTERNS {
+        for (rows, cols) in SHAPES {
+            let Some(case) = case(text, rows, cols, 0.75, &device) else {
+                continue;
+            };
+            for n in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 48, 64, 65, 100, 193] {
+                let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
+                for activation in [Activation::None, Activation::Relu] {
+                    let y = sparse_linear(
+                        tensor(&x, [n, cols], &device),
+                        &case.packed,
+                        Some(tensor(&bias, [rows], &device)),
+                        activation,
+                    );
+                    assert_close(&values(y), &case, &x, &bias, activation, text, n);
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 1000, "only {seen} cases ran");
+}
+
+fn assert_close(
+    y: &[f32],
+    case: &Case,
+    x: &[f32],
+    bias: &[f32],
+    activation: Activation,
+    text: &str,
+    n: usize,
+) {
+    for token in 0..n {
+        for row in 0..case.rows {
+            let (mut sum, mut size) = (f64::from(bias[row]), 0.0);
+            for col in 0..case.cols {
+                let term = f64::from(case.dense[row * case.cols + col])
+                    * f64::from(x[token * case.cols + col]);
+                sum += term;
+                size += term.abs();
+            }
+            let expected = if activation == Activation::Relu { sum.max(0.0) } else { sum };
+            let found = f64::from(y[token * case.rows + row]);
+            assert!(
+                (found - expected).abs() <= 1e-6 * (1.0 + size),
+                "{text} {}x{} n={n} token {token} row {row}: {found} instead of {expected}",
+                case.rows,
+                case.cols,
+            );
+        }
+    }
+}
+
+#[test]
+fn gradients_agree_with_those_of_the_dense_layer() {
+    let device = Device::flex().autodiff();
+    for text in PATTERNS {
+        for (rows, cols, n) in [(33, 31, 5), (64, 64, 20), (40, 257, 3)] {
+            let case = case(text, rows, cols, 0.5, &device).unwrap();
+            let x = tensor(&noise(n * cols, 3), [n, cols], &device).require_grad();
+            let bias = tensor(&noise(rows, 5), [rows], &device).require_grad();
+            let dy = tensor(&noise(n * rows, 9), [n, rows], &device);
+            let mut packed = case.packed.clone();
+            packed.values = packed.values.require_grad();
+            let dense = tensor(&case.dense, [rows, cols], &device).require_grad();
+
+            let y = sparse_linear(x.clone(), &packed, Some(bias.clone()), Activation::Relu);
+            let sparse = (y * dy.clone()).sum().backward();
+            let y = x.clone().matmul(dense.clone().transpose()) + bias.clone().unsqueeze();
+            let reference = (burn::tensor::activation::relu(y) * dy).sum().backward();
+
+            let close = |a: Vec<f32>, b: Vec<f32>, what: &str| {
+                assert_eq!(a.len(), b.len());
+                for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+                    assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{text} {what}[{i}]: {a} {b}");
+                }
+            };
+            close(values(x.grad(&sparse).unwrap()), values(x.grad(&reference).unwrap()), "dx");
+            close(
+                values(bias.grad(&sparse).unwrap()),
+                values(bias.grad(&reference).unwrap()),
+                "db",
+            );
+            // The packed gradient, put in place of the values, unpacks to the masked dense gradient.
+            packed.values = packed.values.grad(&sparse).unwrap();
+            let packed = packed.to_packed().unwrap();
+            let mask = packed.mask().to_bytes();
+            let expected: Vec<f32> = values(dense.grad(&reference).unwrap())
+                .iter()
+                .zip(mask)
+                .map(|(g, keep)| g * f32::from(keep))
+                .collect();
+            close(packed.unpack(), expected, "dw");
+        }
+    }
+}
+
+#[test]
+fn packed_tensors_return_the_matrix_they_were_made_from() {
+    let device = Device::flex();
+    for text in PATTERNS {
+        for (rows, cols) in SHAPES {
+            if let Some(case) = case(text, rows, cols, 0.75, &device) {
+                assert_eq!(case.packed.to_packed().unwrap().unpack(), case.dense, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn empty_groups_and_empty_rows_give_the_bias() {
+    let device = Device::flex();
+    let (rows, cols) = (64, 40);
+    for (text, keep) in [
+        ("vector-wise(vector=32,equal_groups=false)", 32),
+        ("block-wise(block=32)", 32),
+        ("unstructured", 63),
+    ] {
+        let pattern: Pattern = text.parse().unwrap();
+        // Only the rows below `keep` keep anything, and of those only the first 32 columns.
+        let mask = Mask::from_fn(rows, cols, |r, c| r < keep && c < 32).unwrap();
+        let packed = Packed::pack(&pattern, &noise(rows * cols, 1), &mask, None).unwrap();
+        let packed = PackedTensors::from_packed(&packed, &device);
+        let bias = noise(rows, 5);
+        for n in [1, 5, 20, 70] {
+            let x = tensor(&noise(n * cols, 3), [n, cols], &device);
+            let bias_tensor = Some(tensor(&bias, [rows], &device));
+            let y = values(sparse_linear(x, &packed, bias_tensor, Activation::None));
+            for (i, y) in y.iter().enumerate().filter(|(i, _)| i % rows >= keep) {
+                assert_eq!(*y, bias[i % rows], "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_several_axes_keeps_them() {
+    let device = Device::flex();
+    let case = case("balanced(block=32)", 48, 64, 0.75, &device).unwrap();
+    let x = tensor(&noise(2 * 3 * 64, 3), [2, 3, 64], &device);
+    let y = sparse_linear(x, &case.packed, None, Activation::None);
+    assert_eq!(y.dims(), [2, 3, 48]);
+    let none = Tensor::<2>::zeros([0, 64], &device);
+    assert_eq!(sparse_linear(none, &case.packed, None, Activation::None).dims(), [0, 48]);
+}
+
+#[test]
+fn masking_drops_weights_and_passes_the_gradient_straight_through() {
+    let device = Device::flex().autodiff();
+    let weight = tensor(&[1.0, f32::NAN, -3.0, 4.0], [2, 2], &device).require_grad();
+    let mask = TensorData::new(vec![1_u8, 0, 0, 1], [4]);
+    let mask = Tensor::from_data(mask, (&device, DType::U8));
+    let out = masked(weight.clone(), mask);
+    assert_eq!(values(out.clone()), [1.0, 0.0, 0.0, 4.0]);
+    let grads = (out * tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2], &device)).sum().backward();
+    assert_eq!(values(weight.grad(&grads).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+#[should_panic(expected = "column 99 of 64")]
+fn a_column_that_does_not_exist_is_refused_before_a_kernel_runs() {
+    let device = Device::flex();
+    let mut case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
+    case.packed.index = case.packed.index.clone() * 0 + 99;
+    let x = Tensor::<2>::zeros([1, 64], &device);
+    let _ = sparse_linear(x, &case.packed, None, Activation::None);
+}
