@@ -22,4 +22,4 @@ pub use functions::{masked, sparse_linear};
 pub use layout::{Activation, Layout, Spec};
 pub use ops::SparseOps;
 pub use packed_tensors::PackedTensors;
-pub use select::{Choice, select};
+pub use select::{Choice, KernelName, select};

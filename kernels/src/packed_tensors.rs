@@ -1,8 +1,9 @@
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_sparse_pattern::{
-    BalancedPacked, GroupedPacked, Packed, Pattern, PatternError, RowOrder, UnstructuredPacked,
+    BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
 };
 
+use crate::flex::Weight;
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout, Spec};
 
@@ -154,17 +155,34 @@ impl PackedTensors {
                 .sum::<usize>()
     }
 
-    /// The layout that `pattern` packs into, for a full block's kept count where it has one.
-    pub fn layout_of(pattern: &Pattern, kept: usize) -> Layout {
-        match *pattern {
-            Pattern::Unstructured {} => Layout::Rows,
-            Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
-                Layout::Balanced { block, kept }
-            }
-            Pattern::VectorWise { vector, .. } | Pattern::ShflBw { vector, .. } => {
-                Layout::Grouped { vector }
-            }
-            Pattern::BlockWise { block } => Layout::Grouped { vector: block },
+    /// Calls `each(row, column, index of the value)` for every kept weight, padding left out.
+    ///
+    /// # Panics
+    /// When the tensors contradict each other.
+    pub fn entries(&self, each: impl FnMut(usize, usize, usize)) {
+        let int = |tensor: &Tensor<1, Int>| -> Vec<i32> {
+            read(tensor.clone().into_data().convert::<i32>())
+        };
+        let (index, offsets, order) = (int(&self.index), int(&self.offsets), int(&self.order));
+        let in_block: Vec<u8> = match self.layout {
+            Layout::Balanced { .. } => read(self.index.clone().into_data().convert::<u8>()),
+            _ => Vec::new(),
+        };
+        // Positions only: the values themselves may be on any device and under autodiff.
+        let values = vec![0.0; self.values.shape().num_elements()];
+        let weight = Weight {
+            rows: self.rows,
+            cols: self.cols,
+            layout: self.layout,
+            values: &values,
+            columns: &index,
+            in_block: &in_block,
+            offsets: &offsets,
+            order: &order,
+        };
+        match weight.check() {
+            Ok(weight) => weight.entries(0..self.rows, each),
+            Err(reason) => panic!("packed weight: {reason}"),
         }
     }
 }

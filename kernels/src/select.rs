@@ -6,15 +6,29 @@ use crate::Layout;
 use crate::flex::{Isa, Kernel};
 
 /// Which kernel runs for a packed weight, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// A sparse kernel, by the name that reports print.
-    Sparse(String),
+    Sparse(KernelName),
     /// Burn's dense operator on the unpacked weight.
     Dense {
         /// Why no sparse kernel runs.
-        reason: String,
+        reason: &'static str,
     },
+}
+
+/// The name of a kernel: `flex-grouped-tiles-avx512`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelName {
+    family: &'static str,
+    kernel: &'static str,
+    isa: &'static str,
+}
+
+impl fmt::Display for KernelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flex-{}-{}-{}", self.family, self.kernel, self.isa)
+    }
 }
 
 impl fmt::Display for Choice {
@@ -28,12 +42,11 @@ impl fmt::Display for Choice {
 
 /// Chooses the kernel for `n` tokens: the one answer that dispatch, reports and benchmarks share.
 pub fn select(layout: Layout, n: usize, dtype: DType, device: &Device) -> Choice {
-    let dense = |reason: String| Choice::Dense { reason };
     if device.clone().inner() != Device::flex() {
-        return dense(format!("no sparse kernel is built for {device:?}"));
+        return Choice::Dense { reason: "no sparse kernel is built for this device" };
     }
     if dtype != DType::F32 {
-        return dense(format!("the CPU kernels compute in f32, not {dtype:?}"));
+        return Choice::Dense { reason: "the CPU kernels compute in f32" };
     }
     let isa = Isa::detect();
     let family = match layout {
@@ -41,6 +54,6 @@ pub fn select(layout: Layout, n: usize, dtype: DType, device: &Device) -> Choice
         Layout::Balanced { .. } => "balanced",
         Layout::Rows => "unstructured",
     };
-    let kernel = Kernel::choose(layout, n, isa);
-    Choice::Sparse(format!("flex-{family}-{}-{}", kernel.name(), isa.name()))
+    let kernel = Kernel::choose(layout, n, isa).name();
+    Choice::Sparse(KernelName { family, kernel, isa: isa.name() })
 }

@@ -1,1 +1,35 @@
-fn main() {}
+//! The `burn-sparse` command.
+
+mod args;
+mod commands;
+mod device;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    // Bad usage ends here, with clap's message and status 2.
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let result = match arguments.command {
+        Command::Train(arguments) => commands::train(&arguments),
+        Command::Plan(arguments) => commands::plan(&arguments),
+        Command::Eval(arguments) => commands::eval(&arguments),
+        Command::Export(arguments) => commands::export(&arguments),
+        Command::Inspect(arguments) => commands::inspect(&arguments),
+        Command::Bench(arguments) => commands::bench(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,19 @@
-//! x
+//! The tasks a recipe can name: a model, its data, its metric; and the run that trains one by its
+//! recipe, resumable at any step.
+//!
+//! | task | model | data | metric |
+//! |---|---|---|---|
+//! | `glyphs-mlp` | [`Mlp`] 784-256-256-10 | built-in glyphs | accuracy |
+//! | `mnist-mlp` | [`Mlp`] 784-512-512-10 | MNIST | accuracy |
+
+mod catalog;
+mod image_task;
+mod mlp;
+mod task;
+
+pub mod run;
+
+pub use catalog::{TaskError, TaskVisitor, with_task};
+pub use image_task::ImageTask;
+pub use mlp::{ImageBatch, Mlp, MlpConfig};
+pub use task::{Metric, Task};

@@ -168,6 +168,18 @@ impl Pattern {
         Ok(rows * cols - kept)
     }
 
+    /// Whether every mask at a target has exactly [`Self::target_zeros`] zeros; otherwise units of
+    /// different size are kept or dropped by their scores, and the count is nearly that.
+    pub fn counts_exactly(&self) -> bool {
+        match *self {
+            Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. } => {
+                equal_groups
+            }
+            Self::BlockWise { .. } => false,
+            _ => true,
+        }
+    }
+
     /// The unit that keeps a whole count.
     fn unit(&self, rows: usize, cols: usize) -> Unit {
         let (len, name) = match *self {

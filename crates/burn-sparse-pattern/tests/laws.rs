@@ -77,13 +77,7 @@ proptest! {
         p in patterns(), m in matrices(), s in 0.05..0.95_f64,
     ) {
         let sparsity = p.fixed_sparsity().unwrap_or(s);
-        let exact = !matches!(
-            p,
-            Pattern::BlockWise { .. }
-                | Pattern::VectorWise { equal_groups: false, .. }
-                | Pattern::ShflBw { equal_groups: false, .. }
-        );
-        if let (true, Ok(zeros)) = (exact, p.target_zeros(m.0, m.1, sparsity)) {
+        if let (true, Ok(zeros)) = (p.counts_exactly(), p.target_zeros(m.0, m.1, sparsity)) {
             let mask = project(&p, &m, s).unwrap().mask;
             prop_assert_eq!(m.0 * m.1 - mask.kept(), zeros);
         }

@@ -1,0 +1,193 @@
+use std::path::PathBuf;
+
+use burn_sparse::pattern::Pattern;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
+/// kernels that prove they ran.
+#[derive(Debug, Parser)]
+#[command(name = "burn-sparse", version, about)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a recipe's task, dense and then under its masks.
+    Train(TrainArguments),
+    /// Print what a recipe will do to its model, before anything trains.
+    Plan(PlanArguments),
+    /// Measure a checkpoint, and name the kernel of every layer.
+    Eval(EvalArguments),
+    /// Write a checkpoint in another form.
+    Export(ExportArguments),
+    /// Show what a checkpoint holds.
+    Inspect(InspectArguments),
+    /// Time layers, dense and sparse in one run.
+    Bench(BenchArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainArguments {
+    /// The recipe; without one, the built-in quickstart.
+    pub(crate) recipe: Option<PathBuf>,
+    /// Where to compute: flex (the CPU).
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The folder of this run [default: runs/NAME].
+    #[arg(long)]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Go on where the run in --run-dir stopped.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Set a key of the recipe, as in prune.sparsity=0.9 or train.batch_size=64.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// The recipe; without one, the built-in quickstart.
+    pub(crate) recipe: Option<PathBuf>,
+    /// Set a key of the recipe, as in prune.sparsity=0.9.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArguments {
+    /// A checkpoint, or the folder of a finished run.
+    pub(crate) checkpoint: PathBuf,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where to compute: flex (the CPU).
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Pruned weights keep only what their masks keep.
+    Packed,
+    /// Plain weights with zeros.
+    Dense,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Burn's names and orientation: `Linear` as [in, out].
+    Burn,
+    /// PyTorch's names and orientation: `Linear` as [out, in].
+    Pytorch,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// A checkpoint, or the folder of a finished run.
+    pub(crate) checkpoint: PathBuf,
+    /// Packed or dense weights.
+    #[arg(long, value_enum)]
+    pub(crate) format: ExportFormat,
+    /// The names and orientation of dense weights.
+    #[arg(long, value_enum, default_value = "burn")]
+    pub(crate) layout: Layout,
+    /// The file to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArguments {
+    /// A checkpoint, or the folder of a finished run.
+    pub(crate) file: PathBuf,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// A checkpoint, or the folder of a finished run.
+    #[arg(required_unless_present = "shape", conflicts_with = "shape")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Layers instead of a checkpoint, as ROWSxCOLS (outputs x inputs), separated by commas.
+    #[arg(long, value_delimiter = ',', value_parser = shape, requires = "pattern")]
+    pub(crate) shape: Vec<(usize, usize)>,
+    /// Patterns, separated by commas: 'shfl-bw(vector=32),balanced(block=32)'.
+    #[arg(long, value_parser = patterns)]
+    pub(crate) pattern: Option<Patterns>,
+    /// Shares of zeros, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "0.75")]
+    pub(crate) sparsity: Vec<f64>,
+    /// Tokens, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
+    pub(crate) batch: Vec<usize>,
+    /// Where to compute: flex (the CPU).
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A list of patterns, whose own commas stand in parentheses.
+#[derive(Debug, Clone)]
+pub(crate) struct Patterns(pub(crate) Vec<Pattern>);
+
+fn patterns(text: &str) -> Result<Patterns, String> {
+    let (mut depth, mut parts) = (0_i32, vec![String::new()]);
+    for letter in text.chars() {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        match (letter, parts.last_mut()) {
+            (',', _) if depth == 0 => parts.push(String::new()),
+            (_, Some(part)) => part.push(letter),
+            (_, None) => {}
+        }
+    }
+    let one = |part: &String| part.trim().parse::<Pattern>().map_err(|error| error.to_string());
+    parts.iter().map(one).collect::<Result<_, _>>().map(Patterns)
+}
+
+fn shape(text: &str) -> Result<(usize, usize), String> {
+    let side = |part: &str| part.trim().parse::<usize>().ok().filter(|&n| n > 0);
+    text.split_once('x')
+        .and_then(|(rows, cols)| Some((side(rows)?, side(cols)?)))
+        .ok_or_else(|| "expected ROWSxCOLS, as in 4096x1024".into())
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    let batch = text.trim().parse::<usize>().ok().filter(|&n| n > 0);
+    batch.ok_or_else(|| "expected a whole number of at least 1".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn commas_inside_parentheses_belong_to_a_pattern() {
+        let Patterns(found) = patterns("n-of-m(keep=2,of=4),balanced,shfl-bw(vector=64)").unwrap();
+        let spelled: Vec<_> = found.iter().map(Pattern::to_string).collect();
+        assert_eq!(spelled, ["n-of-m(keep=2,of=4)", "balanced(block=32)", "shfl-bw(vector=64)"]);
+    }
+}

@@ -1,0 +1,101 @@
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
+use burn_sparse::report::{self, BenchRow};
+use serde::Serialize;
+
+use super::{Failure, checkpoint};
+use crate::args::BenchArguments;
+use crate::device::device;
+use crate::output;
+
+pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
+    let device = device(&arguments.device)?;
+    let mut rows = Vec::new();
+    for (name, pattern, packed) in layers(arguments, &device)? {
+        for &batch in &arguments.batch {
+            let row = report::bench(&packed, pattern, batch, &device);
+            if !arguments.json {
+                eprintln!("{} x {}, batch {batch}: {:.2}x", row.rows, row.cols, row.speedup);
+            }
+            rows.push(BenchRow { name: name.clone(), ..row });
+        }
+    }
+    if arguments.json {
+        return output::json(&Report { device: &arguments.device, rows });
+    }
+    output::text(&table(&rows))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    device: &'a str,
+    rows: Vec<BenchRow>,
+}
+
+/// A layer's name, pattern and packed weight.
+type Layer = (Option<String>, Pattern, Packed);
+
+/// The pruned layers of a checkpoint, or random ones of the shapes asked for.
+fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Failure> {
+    if let Some(path) = &arguments.checkpoint {
+        let (path, checkpoint) = checkpoint::read(path)?;
+        let layers: Vec<Layer> = checkpoint
+            .packed()
+            .map(|(name, entry)| (Some(name.to_string()), entry.pattern, entry.packed.clone()))
+            .collect();
+        if layers.is_empty() {
+            return Err(format!("{} holds no pruned layer to time", path.display()).into());
+        }
+        return Ok(layers);
+    }
+    let patterns = arguments.pattern.as_ref().map_or(&[][..], |patterns| &patterns.0);
+    let mut layers = Vec::new();
+    for &(rows, cols) in &arguments.shape {
+        let weights = Tensor::<1>::random([rows * cols], Distribution::Normal(0.0, 1.0), device);
+        let weights: Vec<f32> = weights.into_data().convert::<f32>().try_into_vec()?;
+        let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
+        let scores = Scores::new(rows, cols, &scores)?;
+        for &pattern in patterns {
+            for &sparsity in &arguments.sparsity {
+                let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);
+                pattern.target_zeros(rows, cols, sparsity)?;
+                let found = pattern.project(&scores, sparsity, &Search::default())?;
+                let order = found.row_order.as_ref();
+                let packed = Packed::pack(&pattern, &weights, &found.mask, order)?;
+                layers.push((None, pattern, packed));
+            }
+        }
+    }
+    Ok(layers)
+}
+
+fn table(rows: &[BenchRow]) -> String {
+    let heading = [
+        "layer",
+        "rows x cols",
+        "batch",
+        "pattern",
+        "sparsity",
+        "dense",
+        "sparse",
+        "speed-up",
+        "GFLOP/s kept",
+        "kernel",
+    ];
+    let mut cells = vec![heading.map(String::from).to_vec()];
+    cells.extend(rows.iter().map(|row| {
+        vec![
+            row.name.clone().unwrap_or("-".into()),
+            format!("{} x {}", row.rows, row.cols),
+            row.batch.to_string(),
+            row.pattern.clone(),
+            format!("{:.2} %", 100.0 * row.sparsity),
+            format!("{:.1} us", row.dense_us),
+            format!("{:.1} us", row.sparse_us),
+            format!("{:.2}x", row.speedup),
+            format!("{:.1}", row.kept_gflops),
+            row.kernel.clone(),
+        ]
+    }));
+    output::table(&cells)
+}

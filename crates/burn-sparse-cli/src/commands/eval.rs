@@ -1,0 +1,83 @@
+use std::time::Instant;
+
+use burn::tensor::Device;
+use burn_sparse::checkpoint::{Checkpoint, Form};
+use burn_sparse::report::{LayerReport, layers};
+use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use serde::Serialize;
+
+use super::{Failure, checkpoint};
+use crate::args::EvalArguments;
+use crate::device::device;
+use crate::output;
+
+pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
+    let device = device(&arguments.device)?;
+    let (path, checkpoint) = checkpoint::read(&arguments.checkpoint)?;
+    let Some(recipe) = &checkpoint.provenance.recipe else {
+        return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());
+    };
+    let started = Instant::now();
+    let evaluate = Evaluate { checkpoint: &checkpoint, arguments, device, seed: recipe.seed };
+    let (metric, layers) = with_task(&recipe.task, evaluate)??;
+    let patterns: Vec<String> =
+        checkpoint.packed().map(|(_, entry)| entry.pattern.to_string()).collect();
+    let mut distinct = patterns.clone();
+    distinct.dedup();
+    let report = Report {
+        task: &recipe.task,
+        device: &arguments.device,
+        metric,
+        sparsity: checkpoint.sparsity(),
+        pattern: distinct.join(","),
+        seconds: started.elapsed().as_secs_f64(),
+        checkpoint: path.display().to_string(),
+        layers,
+    };
+    if arguments.json {
+        return output::json(&report);
+    }
+    output::text(&format!(
+        "{} {:.2} % at {:.2} % sparsity ({}), in {}\n\n{}",
+        report.metric.name,
+        100.0 * report.metric.value,
+        100.0 * report.sparsity,
+        report.pattern,
+        output::duration(report.seconds),
+        output::layers(&report.layers),
+    ))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    task: &'a str,
+    device: &'a str,
+    metric: Metric,
+    sparsity: f64,
+    pattern: String,
+    seconds: f64,
+    checkpoint: String,
+    layers: Vec<LayerReport>,
+}
+
+struct Evaluate<'a> {
+    checkpoint: &'a Checkpoint,
+    arguments: &'a EvalArguments,
+    device: Device,
+    seed: u64,
+}
+
+impl TaskVisitor for Evaluate<'_> {
+    type Output = Result<(Metric, Vec<LayerReport>), Failure>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        // The model first: a checkpoint that does not fit needs no data.
+        let model = self.checkpoint.apply(task.model(&self.device), Form::Packed)?;
+        let data = task.load(self.arguments.data_dir.as_deref(), self.seed)?;
+        let metric = task.evaluate(&data, &model, &self.device);
+        let layers = layers(&model, self.checkpoint, || {
+            task.outputs(&data, &model, 256, &self.device);
+        });
+        Ok((metric, layers))
+    }
+}

@@ -1,0 +1,93 @@
+use burn_sparse::checkpoint::{Checkpoint, Entry};
+use serde::Serialize;
+
+use super::{Failure, checkpoint};
+use crate::args::InspectArguments;
+use crate::output;
+
+pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
+    let (path, checkpoint) = checkpoint::read(&arguments.file)?;
+    let summary = Summary {
+        file: path.display().to_string(),
+        bytes: std::fs::metadata(&path)?.len(),
+        dense_bytes: checkpoint.entries.values().map(dense_bytes).sum(),
+        task: checkpoint.provenance.recipe.as_ref().map(|recipe| recipe.task.clone()),
+        sparsity: checkpoint.sparsity(),
+        tensors: tensors(&checkpoint),
+        results: checkpoint.provenance.results.clone(),
+        recipe: checkpoint.provenance.recipe.as_ref().map(|recipe| recipe.to_toml()),
+    };
+    if arguments.json { output::json(&summary) } else { print(&summary) }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    file: String,
+    bytes: u64,
+    dense_bytes: usize,
+    task: Option<String>,
+    sparsity: f64,
+    tensors: Vec<Tensor>,
+    results: serde_json::Value,
+    recipe: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Tensor {
+    name: String,
+    layer: String,
+    shape: Vec<usize>,
+    pattern: Option<String>,
+    sparsity: f64,
+    mask_hash: Option<String>,
+}
+
+fn dense_bytes(entry: &Entry) -> usize {
+    4 * entry.shape().iter().product::<usize>()
+}
+
+fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
+    let one = |(name, entry): (&String, &Entry)| {
+        let packed = match entry {
+            Entry::Packed(packed) => Some((packed.pattern.to_string(), packed.packed.mask())),
+            Entry::Dense { .. } => None,
+        };
+        Tensor {
+            name: name.clone(),
+            layer: entry.layer().into(),
+            shape: entry.shape(),
+            pattern: packed.as_ref().map(|(pattern, _)| pattern.clone()),
+            sparsity: packed.as_ref().map_or(0.0, |(_, mask)| mask.sparsity()),
+            mask_hash: packed.map(|(_, mask)| mask.hash()),
+        }
+    };
+    checkpoint.entries.iter().map(one).collect()
+}
+
+fn print(summary: &Summary) -> Result<(), Failure> {
+    let heading = ["tensor", "layer", "shape", "pattern", "sparsity", "mask (verified)"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    rows.extend(summary.tensors.iter().map(|tensor| {
+        let shape: Vec<String> = tensor.shape.iter().map(usize::to_string).collect();
+        vec![
+            tensor.name.clone(),
+            tensor.layer.clone(),
+            shape.join(" x "),
+            tensor.pattern.clone().unwrap_or("dense".into()),
+            format!("{:.2} %", 100.0 * tensor.sparsity),
+            tensor.mask_hash.clone().unwrap_or("-".into()),
+        ]
+    }));
+    let share = 100.0 * summary.bytes as f64 / summary.dense_bytes.max(1) as f64;
+    output::text(&format!(
+        "{}: {} bytes, {share:.1} % of the dense parameters' {}; sparsity {:.2} %\n\n{}\n\n\
+         results\n{}\n\nrecipe\n{}",
+        summary.file,
+        summary.bytes,
+        summary.dense_bytes,
+        100.0 * summary.sparsity,
+        output::table(&rows),
+        serde_json::to_string_pretty(&summary.results)?,
+        summary.recipe.as_deref().unwrap_or("none"),
+    ))
+}

@@ -1,0 +1,31 @@
+//! One file per sub-command.
+
+mod bench;
+mod checkpoint;
+mod eval;
+mod export;
+mod inspect;
+mod plan;
+mod train;
+
+pub(crate) use bench::bench;
+pub(crate) use eval::eval;
+pub(crate) use export::export;
+pub(crate) use inspect::inspect;
+pub(crate) use plan::plan;
+pub(crate) use train::train;
+
+/// What a command fails with: printed once, as it is.
+type Failure = Box<dyn std::error::Error>;
+
+/// The recipe of a command line: a file, or the built-in quickstart.
+fn recipe(
+    path: Option<&std::path::Path>,
+    sets: &[String],
+) -> Result<burn_sparse::recipe::Recipe, Failure> {
+    use burn_sparse::recipe::Recipe;
+    Ok(match path {
+        Some(path) => Recipe::load_with(path, sets)?,
+        None => Recipe::parse_with(include_str!("../../../../recipes/quickstart.toml"), sets)?,
+    })
+}

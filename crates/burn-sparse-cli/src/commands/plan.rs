@@ -1,0 +1,46 @@
+use std::time::Instant;
+
+use burn::tensor::Device;
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse_models::{Task, TaskVisitor, with_task};
+
+use super::{Failure, recipe};
+use crate::args::PlanArguments;
+use crate::output;
+
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
+    let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
+    let (plan, seconds) = with_task(&recipe.task, Make { recipe: &recipe })??;
+    if arguments.json {
+        let mut json = serde_json::to_value(&plan)?;
+        json["mask_update_seconds"] = seconds.into();
+        return output::json(&json);
+    }
+    output::text(&plan.to_string())?;
+    output::text(&format!("one mask update costs {seconds:.3} s here"))
+}
+
+struct Make<'a> {
+    recipe: &'a Recipe,
+}
+
+impl TaskVisitor for Make<'_> {
+    type Output = Result<(Plan, f64), Failure>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let device = Device::flex();
+        device.seed(self.recipe.seed);
+        let model = task.model(&device);
+        let steps_per_epoch = task.train_len().div_ceil(self.recipe.train.batch_size);
+        let plan = Plan::new(self.recipe, &model, steps_per_epoch)?;
+        // What an update costs is measured, not guessed: all masks at once, from a cold start.
+        let mut at_once = plan.clone();
+        for weight in &mut at_once.weights {
+            (weight.schedule.start, weight.schedule.end) = (0, 0);
+        }
+        let started = Instant::now();
+        at_once.attach(model)?;
+        Ok((plan, started.elapsed().as_secs_f64()))
+    }
+}

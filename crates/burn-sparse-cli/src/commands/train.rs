@@ -1,0 +1,132 @@
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use burn_sparse::recipe::Recipe;
+use burn_sparse_models::run::{self, Outcome, RunError, RunFolder, Trained};
+use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use serde::Serialize;
+
+use super::{Failure, recipe};
+use crate::args::TrainArguments;
+use crate::device::device;
+use crate::output::{self, Progress};
+
+pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
+    let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
+    let device = device(&arguments.device)?;
+    let folder = match (&arguments.run_dir, arguments.resume) {
+        (Some(folder), _) => folder.clone(),
+        (None, true) => return Err("--resume needs --run-dir, the folder of the run".into()),
+        (None, false) => new_folder(arguments.recipe.as_deref()),
+    };
+    let folder = RunFolder::new(folder);
+    let run = Run { recipe: &recipe, arguments, folder: &folder, device: &device };
+    let outcome = with_task(&recipe.task, run)??;
+    let Outcome::Trained(trained) = outcome else {
+        return Err(format!(
+            "interrupted; go on with: burn-sparse train {}--run-dir {} --resume",
+            again(arguments),
+            folder.path().display()
+        )
+        .into());
+    };
+    let report = Report::new(&recipe, arguments, &trained);
+    folder.write_results(&serde_json::to_vec_pretty(&report)?)?;
+    if arguments.json { output::json(&report) } else { print(&trained, &folder) }
+}
+
+/// The words of this command line that a resumed one must repeat.
+fn again(arguments: &TrainArguments) -> String {
+    let mut words = String::new();
+    if let Some(recipe) = &arguments.recipe {
+        words += &format!("{} ", recipe.display());
+    }
+    for set in &arguments.sets {
+        words += &format!("--set {set} ");
+    }
+    words
+}
+
+struct Run<'a> {
+    recipe: &'a Recipe,
+    arguments: &'a TrainArguments,
+    folder: &'a RunFolder,
+    device: &'a Device,
+}
+
+impl TaskVisitor for Run<'_> {
+    type Output = Result<Outcome, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let data_dir = self.arguments.data_dir.as_deref();
+        let (resume, mut progress) = (self.arguments.resume, Progress::new());
+        run::train(&task, self.recipe, data_dir, self.folder, resume, self.device, &mut progress)
+    }
+}
+
+/// `runs/NAME`, or the first of `runs/NAME-2`, `runs/NAME-3`, … that does not exist.
+fn new_folder(recipe: Option<&Path>) -> PathBuf {
+    let name = recipe.and_then(Path::file_stem).unwrap_or("quickstart".as_ref());
+    let name = name.to_string_lossy();
+    let candidate = |number: usize| match number {
+        1 => PathBuf::from("runs").join(&*name),
+        _ => PathBuf::from("runs").join(format!("{name}-{number}")),
+    };
+    let mut numbers = 1..;
+    let free = numbers.find(|&number| !candidate(number).exists());
+    candidate(free.unwrap_or(1))
+}
+
+/// The object that `--json` prints and `results.json` holds.
+#[derive(Serialize)]
+struct Report<'a> {
+    task: &'a str,
+    device: &'a str,
+    metric: &'a Metric,
+    dense_metric: &'a Option<Metric>,
+    sparsity: f64,
+    pattern: &'a str,
+    seconds: f64,
+    checkpoint: String,
+    layers: &'a [burn_sparse::report::LayerReport],
+}
+
+impl<'a> Report<'a> {
+    fn new(recipe: &'a Recipe, arguments: &'a TrainArguments, trained: &'a Trained) -> Self {
+        Self {
+            task: &recipe.task,
+            device: &arguments.device,
+            metric: &trained.metric,
+            dense_metric: &trained.dense_metric,
+            sparsity: trained.sparsity,
+            pattern: &trained.pattern,
+            seconds: trained.seconds,
+            checkpoint: trained.checkpoint.display().to_string(),
+            layers: &trained.layers,
+        }
+    }
+}
+
+fn print(trained: &Trained, folder: &RunFolder) -> Result<(), Failure> {
+    let metric = &trained.metric;
+    let dense = trained.dense_metric.as_ref();
+    let dense = dense.map_or(String::new(), |m| format!(", dense {:.2} %", 100.0 * m.value));
+    let run = folder.path().display();
+    output::text(&format!(
+        "\n{} {:.2} % at {:.2} % sparsity ({}){dense}, in {}\n\n{}\n\n\
+         checkpoint  {}\n\n\
+         try next:\n  \
+         burn-sparse eval  {run}       the same in a new process, kernel by kernel\n  \
+         burn-sparse bench {run}       dense and sparse time of every layer\n  \
+         burn-sparse train --set prune.sparsity=0.9\n  \
+         burn-sparse train recipes/mnist-mlp-shfl-bw.toml   (downloads MNIST, or --data-dir)\n\
+         (from a clone: `cargo run --release --` in place of `burn-sparse`)",
+        metric.name,
+        100.0 * metric.value,
+        100.0 * trained.sparsity,
+        trained.pattern,
+        output::duration(trained.seconds),
+        output::layers(&trained.layers),
+        trained.checkpoint.display(),
+    ))
+}

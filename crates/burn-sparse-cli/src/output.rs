@@ -1,0 +1,144 @@
+//! What people and programs see: progress on standard error, results on standard output.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use burn_sparse::report::LayerReport;
+use burn_sparse_models::run::{EpochReport, Observer, Phase};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+/// Set by Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Shows a run: a bar on a terminal, one line per epoch everywhere.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Starts to listen for Ctrl-C; the second one ends the program at once.
+    pub(crate) fn new() -> Self {
+        let handler = || {
+            if INTERRUPTED.swap(true, Ordering::SeqCst) {
+                std::process::exit(1);
+            }
+        };
+        if let Err(error) = ctrlc::set_handler(handler) {
+            tracing::warn!(%error, "Ctrl-C will not leave a resumable run");
+        }
+        let bar = ProgressBar::new(0);
+        let style = "{prefix} {bar:32} step {pos}/{len}, loss {msg}, {elapsed} (left {eta})";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        if !std::io::stderr().is_terminal() {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        }
+        Self { bar }
+    }
+}
+
+impl Observer for Progress {
+    fn step(&mut self, phase: Phase, epoch: usize, step: usize, steps: usize, loss: f64) {
+        if self.bar.length() != Some(steps as u64) || step == 1 {
+            self.bar.reset();
+            self.bar.set_length(steps as u64);
+            self.bar.set_prefix(format!("{} epoch {epoch}", phase.name()));
+        }
+        self.bar.set_position(step as u64);
+        self.bar.set_message(format!("{loss:.4}"));
+    }
+
+    fn epoch(&mut self, report: &EpochReport) {
+        let mut line = format!(
+            "{:5} epoch {:>2}/{}  loss {:.4}  {} {:.2} %",
+            report.phase.name(),
+            report.epoch,
+            report.epochs,
+            report.loss,
+            report.metric,
+            100.0 * report.value,
+        );
+        if report.phase == Phase::Prune {
+            line += &format!(
+                "  sparsity {:.2} %  masks changed {:.2} % in {:.2} s",
+                100.0 * report.sparsity,
+                100.0 * report.mask_changed,
+                report.mask_seconds,
+            );
+        }
+        line += &format!("  {:.1} s", report.seconds);
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    fn interrupted(&self) -> bool {
+        INTERRUPTED.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Prints one JSON object, or nothing at all.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Box<dyn std::error::Error>> {
+    let text = serde_json::to_string_pretty(value)?;
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
+}
+
+/// Prints text; a closed pipe is not an error worth a panic.
+pub(crate) fn text(text: &str) -> Result<(), Box<dyn std::error::Error>> {
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
+}
+
+/// Rows of equal width, the first one as a heading; numbers to the right.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cell = |(column, cell): (usize, &String)| {
+            let number = cell.starts_with(|first: char| first.is_ascii_digit());
+            let width = widths[column];
+            if number { format!("{cell:>width$}") } else { format!("{cell:width$}") }
+        };
+        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
+        cells.join("  ").trim_end().to_string()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Layers as a table.
+pub(crate) fn layers(layers: &[LayerReport]) -> String {
+    let heading = ["layer", "rows x cols", "pattern", "sparsity", "mask", "kernel"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    rows.extend(layers.iter().map(|layer| {
+        vec![
+            layer.name.clone(),
+            format!("{} x {}", layer.rows, layer.cols),
+            layer.pattern.clone(),
+            format!("{:.2} %", 100.0 * layer.sparsity),
+            layer.mask_hash.clone().unwrap_or("-".into()),
+            layer.kernel.clone(),
+        ]
+    }));
+    table(&rows)
+}
+
+/// `1 min 12 s`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let seconds = Duration::from_secs_f64(seconds.max(0.0)).as_secs_f64();
+    if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else {
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+    }
+}

@@ -1,0 +1,38 @@
+use thiserror::Error;
+
+use crate::{ImageTask, Task};
+
+/// A task that this build does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown task `{name}`{}; tasks are {}", hint(.name), NAMES.join(", "))]
+pub struct TaskError {
+    /// What was asked for.
+    pub name: String,
+}
+
+const NAMES: [&str; 2] = ["glyphs-mlp", "mnist-mlp"];
+
+fn hint(name: &str) -> String {
+    let near = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 3;
+    NAMES.iter().find(near).map_or(String::new(), |known| format!(", did you mean `{known}`?"))
+}
+
+/// Something to do with a task, whatever its model.
+pub trait TaskVisitor {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn visit<T: Task>(self, task: T) -> Self::Output;
+}
+
+/// Finds the task of a recipe.
+///
+/// # Errors
+/// When there is none of the name.
+pub fn with_task<V: TaskVisitor>(name: &str, visitor: V) -> Result<V::Output, TaskError> {
+    match name {
+        "glyphs-mlp" => Ok(visitor.visit(ImageTask::Glyphs)),
+        "mnist-mlp" => Ok(visitor.visit(ImageTask::Mnist)),
+        _ => Err(TaskError { name: name.into() }),
+    }
+}

@@ -1,0 +1,87 @@
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn_sparse::nn::{Linear, LinearConfig};
+
+/// The size of an [`Mlp`].
+#[derive(Config, Debug)]
+pub struct MlpConfig {
+    /// Features of a sample.
+    pub inputs: usize,
+    /// Features of both hidden layers.
+    pub hidden: usize,
+    /// Classes.
+    pub classes: usize,
+}
+
+/// Two hidden layers with ReLU, and a head.
+#[derive(Module, Debug)]
+pub struct Mlp {
+    fc1: Linear,
+    fc2: Linear,
+    head: Linear,
+}
+
+/// Samples with their classes.
+#[derive(Debug, Clone)]
+pub struct ImageBatch {
+    /// `[batch, features]`.
+    pub images: Tensor<2>,
+    /// `[batch]`.
+    pub targets: Tensor<1, Int>,
+}
+
+impl MlpConfig {
+    /// Initializes the model.
+    pub fn init(&self, device: &Device) -> Mlp {
+        let linear = |inputs, outputs| Linear::new(&LinearConfig::new(inputs, outputs), device);
+        Mlp {
+            fc1: linear(self.inputs, self.hidden),
+            fc2: linear(self.hidden, self.hidden),
+            head: linear(self.hidden, self.classes),
+        }
+    }
+}
+
+impl Mlp {
+    /// Class scores.
+    ///
+    /// # Shapes
+    /// - input: `[batch, inputs]`
+    /// - output: `[batch, classes]`
+    pub fn forward(&self, images: Tensor<2>) -> Tensor<2> {
+        let x = relu(self.fc1.forward(images));
+        let x = relu(self.fc2.forward(x));
+        self.head.forward(x)
+    }
+
+    fn classify(&self, batch: ImageBatch) -> ClassificationOutput {
+        let output = self.forward(batch.images);
+        let loss = CrossEntropyLossConfig::new()
+            .init(&output.device())
+            .forward(output.clone(), batch.targets.clone());
+        ClassificationOutput::new(loss, output, batch.targets)
+    }
+}
+
+impl TrainStep for Mlp {
+    type Input = ImageBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: ImageBatch) -> TrainOutput<ClassificationOutput> {
+        let output = self.classify(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for Mlp {
+    type Input = ImageBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: ImageBatch) -> ClassificationOutput {
+        self.classify(batch)
+    }
+}

@@ -1,0 +1,197 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+use burn::store::ModuleRecord;
+use burn_sparse::recipe::Recipe;
+use serde::{Deserialize, Serialize};
+
+use super::{EpochReport, Phase, RunError};
+use crate::Metric;
+
+/// A run's folder: `recipe.toml`, `epochs.jsonl`, the state to resume from, and at the end
+/// `checkpoint.safetensors` and `results.json`.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    /// Epochs of the phase that are done.
+    pub(super) epoch: usize,
+    /// Steps of the current epoch that are done.
+    pub(super) step: usize,
+    /// The sum of the losses of those steps.
+    pub(super) loss: f64,
+    /// The metric at the end of the dense phase.
+    pub(super) dense_metric: Option<Metric>,
+    /// Seconds of all sessions so far.
+    pub(super) seconds: f64,
+    /// The files that belong to this state.
+    model: String,
+    optimizer: String,
+}
+
+impl State {
+    /// The start of a run.
+    pub(super) fn new(phase: Phase) -> Self {
+        let (model, optimizer) = (String::new(), String::new());
+        let (epoch, step, loss, seconds) = (0, 0, 0.0, 0.0);
+        Self { phase, epoch, step, loss, dense_metric: None, seconds, model, optimizer }
+    }
+
+    /// The start of the second phase.
+    pub(super) fn into_prune(self, dense_metric: Option<Metric>) -> Self {
+        Self { phase: Phase::Prune, epoch: 0, step: 0, loss: 0.0, dense_metric, ..self }
+    }
+}
+
+impl RunFolder {
+    /// Names a folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The final checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint.safetensors")
+    }
+
+    /// Makes the folder for a new run.
+    ///
+    /// # Errors
+    /// When it holds a run already.
+    pub(super) fn create(&self, recipe: &Recipe) -> Result<(), RunError> {
+        if self.recipe_file().exists() {
+            return Err(RunError::Occupied { folder: self.path.clone() });
+        }
+        std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
+        self.replace(&self.recipe_file(), recipe.to_toml().as_bytes())
+    }
+
+    /// The state to go on from, of a run of the same recipe.
+    pub(super) fn resume(&self, recipe: &Recipe) -> Result<State, RunError> {
+        let nothing =
+            |reason: String| RunError::NothingToResume { folder: self.path.clone(), reason };
+        let text = std::fs::read_to_string(self.recipe_file())
+            .map_err(|error| nothing(format!("recipe.toml: {error}")))?;
+        let stored: Recipe = text.parse().map_err(|error| fail(&self.recipe_file(), error))?;
+        if &stored != recipe {
+            return Err(self.other_recipe(&stored, recipe));
+        }
+        let path = self.path.join("state.json");
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| nothing(format!("state.json: {error}; no step was saved yet")))?;
+        serde_json::from_str(&text).map_err(|error| fail(&path, error))
+    }
+
+    fn other_recipe(&self, stored: &Recipe, wanted: &Recipe) -> RunError {
+        let lines = |recipe: &Recipe| -> Vec<String> {
+            recipe.to_toml().lines().map(str::to_string).collect()
+        };
+        let (stored, wanted) = (lines(stored), lines(wanted));
+        let at = stored.iter().zip(&wanted).position(|(a, b)| a != b);
+        let at = at.unwrap_or(stored.len().min(wanted.len()));
+        let part = |lines: &[String], value: bool| {
+            let line = lines.get(at).map_or("nothing", String::as_str);
+            let (key, rest) = line.split_once(" = ").unwrap_or((line, "nothing"));
+            if value { rest.to_string() } else { key.to_string() }
+        };
+        RunError::OtherRecipe {
+            folder: self.path.clone(),
+            key: part(if at < wanted.len() { &wanted } else { &stored }, false),
+            found: part(&stored, true),
+            expected: part(&wanted, true),
+        }
+    }
+
+    /// Saves where the run stands: new files first, then the one small file that points to them, so
+    /// that a run killed at any moment finds a complete state.
+    pub(super) fn save<M: Module>(
+        &self,
+        state: &mut State,
+        model: &M,
+        optimizer: &ModuleOptimizer,
+    ) -> Result<(), RunError> {
+        let old = (state.model.clone(), state.optimizer.clone());
+        let mark = format!("{}-{:03}-{:06}", state.phase.name(), state.epoch, state.step);
+        state.model = format!("model-{mark}.bpk");
+        state.optimizer = format!("optimizer-{mark}.bpk");
+        let (model_file, optimizer_file) =
+            (self.path.join(&state.model), self.path.join(&state.optimizer));
+        let bytes = model.clone().into_record().into_bytes();
+        self.replace(&model_file, &bytes.map_err(|error| fail(&model_file, error))?)?;
+        let bytes = optimizer.into_bytes();
+        self.replace(&optimizer_file, &bytes.map_err(|error| fail(&optimizer_file, error))?)?;
+        let json = serde_json::to_vec_pretty(&state).map_err(|error| fail(&self.path, error))?;
+        self.replace(&self.path.join("state.json"), &json)?;
+        for (old, new) in [(old.0, &state.model), (old.1, &state.optimizer)] {
+            if !old.is_empty() && old != *new {
+                // Left behind, an old file only costs space.
+                let _ = std::fs::remove_file(self.path.join(old));
+            }
+        }
+        Ok(())
+    }
+
+    /// The model of a saved state, in a module of the same architecture.
+    pub(super) fn load_model<M: Module>(&self, state: &State, model: M) -> Result<M, RunError> {
+        let path = self.path.join(&state.model);
+        let record = ModuleRecord::load(&path).map_err(|error| fail(&path, error))?;
+        model.try_load_record(record).map_err(|error| fail(&path, error))
+    }
+
+    /// The optimizer of a saved state.
+    pub(super) fn load_optimizer(
+        &self,
+        state: &State,
+        optimizer: ModuleOptimizer,
+    ) -> Result<ModuleOptimizer, RunError> {
+        let path = self.path.join(&state.optimizer);
+        optimizer.load(&path).map_err(|error| fail(&path, error))
+    }
+
+    /// Appends one line to `epochs.jsonl`.
+    pub(super) fn log(&self, report: &EpochReport) -> Result<(), RunError> {
+        let path = self.path.join("epochs.jsonl");
+        let line = serde_json::to_string(report).map_err(|error| fail(&path, error))?;
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = file.map_err(|error| fail(&path, error))?;
+        writeln!(file, "{line}").map_err(|error| fail(&path, error))
+    }
+
+    /// Writes `results.json`.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
+        self.replace(&self.path.join("results.json"), json)
+    }
+
+    fn recipe_file(&self) -> PathBuf {
+        self.path.join("recipe.toml")
+    }
+
+    /// Writes a file under a temporary name, syncs it and renames it.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+        let mut file =
+            tempfile::NamedTempFile::new_in(&self.path).map_err(|error| fail(path, error))?;
+        file.write_all(bytes).map_err(|error| fail(path, error))?;
+        file.as_file().sync_all().map_err(|error| fail(path, error))?;
+        file.persist(path).map_err(|error| fail(path, error))?;
+        Ok(())
+    }
+}
+
+fn fail(path: &Path, reason: impl ToString) -> RunError {
+    RunError::File { path: path.into(), reason: reason.to_string() }
+}

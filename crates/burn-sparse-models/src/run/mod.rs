@@ -1,0 +1,14 @@
+//! A run: a task trained by its recipe, in a folder of its own, resumable at any step.
+//!
+//! burn-train's `SupervisedTraining` runs `Sparse<M>` as it is; this loop exists because a run must
+//! also stop and continue in the middle of an epoch and end with the same bits.
+
+mod error;
+mod folder;
+mod observer;
+mod train;
+
+pub use error::RunError;
+pub use folder::RunFolder;
+pub use observer::{EpochReport, Observer, Phase};
+pub use train::{Outcome, Trained, train};

@@ -1,0 +1,34 @@
+use std::cell::RefCell;
+
+use burn::module::ParamId;
+use burn_sparse_kernels::Choice;
+
+/// A packed weight that was used, and what ran for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dispatched {
+    /// The weight.
+    pub weight: ParamId,
+    /// What ran.
+    pub choice: Choice,
+}
+
+thread_local! {
+    static RECORD: RefCell<Option<Vec<Dispatched>>> = const { RefCell::new(None) };
+}
+
+/// Runs `forward` and tells which kernel ran for every packed weight: the proof of dispatch, taken
+/// where the kernel is called and not where it was planned.
+pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
+    let outer = RECORD.replace(Some(Vec::new()));
+    let result = forward();
+    (result, RECORD.replace(outer).unwrap_or_default())
+}
+
+pub(crate) fn dispatched(weight: ParamId, choice: &Choice) {
+    tracing::trace!(%weight, %choice, "dispatch");
+    RECORD.with_borrow_mut(|record| {
+        if let Some(record) = record {
+            record.push(Dispatched { weight, choice: choice.clone() });
+        }
+    });
+}

@@ -1,0 +1,77 @@
+use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
+use burn::tensor::module::linear;
+use burn::tensor::{Device, Tensor};
+use burn_sparse_kernels::{Activation, Choice, select, sparse_linear};
+
+use super::Packed;
+use super::dispatch::dispatched;
+
+pub use burn::nn::LinearConfig;
+
+/// `O = I · W + b`: burn-nn's `Linear`, which runs a sparse kernel when its weight is
+/// [packed](Packed).
+///
+/// Made from the same configuration (`Linear::new(&LinearConfig::new(784, 512), &device)`), saved in
+/// the same record.
+#[derive(Module, Debug)]
+#[module(custom_display)]
+pub struct Linear {
+    /// `[d_input, d_output]`, or packed.
+    pub weight: Param<Tensor<2>>,
+    /// `[d_output]`.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+impl Linear {
+    /// Initializes the layer.
+    pub fn new(config: &LinearConfig, device: &Device) -> Self {
+        let burn::nn::Linear { weight, bias } = config.init(device);
+        Self { weight, bias }
+    }
+
+    /// Applies the layer.
+    ///
+    /// # Shapes
+    /// - input: `[..., d_input]`
+    /// - output: `[..., d_output]`
+    ///
+    /// # Panics
+    /// When the last axis of `input` is not `d_input`.
+    pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        let bias = self.bias.as_ref().map(Param::val);
+        if let Some(packed) = self.weight.reparameterization::<Packed>() {
+            let tensors = packed.tensors(self.weight.base());
+            let tokens = input.shape().num_elements() / tensors.cols.max(1);
+            let choice = select(tensors.layout, tokens, input.dtype(), &input.device());
+            dispatched(self.weight.id, &choice);
+            if let Choice::Sparse(_) = choice {
+                return sparse_linear(input, &tensors, bias, Activation::None);
+            }
+        }
+        linear(input, self.weight.val(), bias)
+    }
+}
+
+impl From<burn::nn::Linear> for Linear {
+    fn from(layer: burn::nn::Linear) -> Self {
+        Self { weight: layer.weight, bias: layer.bias }
+    }
+}
+
+impl ModuleDisplay for Linear {
+    fn custom_settings(&self) -> Option<DisplaySettings> {
+        DisplaySettings::new().with_new_line_after_attribute(false).optional()
+    }
+
+    fn custom_content(&self, content: Content) -> Option<Content> {
+        let [d_input, d_output] = match self.weight.reparameterization::<Packed>() {
+            Some(packed) => [packed.view().cols(), packed.view().rows()],
+            None => self.weight.lazy_shape().dims(),
+        };
+        content
+            .add("d_input", &d_input)
+            .add("d_output", &d_output)
+            .add("bias", &self.bias.is_some())
+            .optional()
+    }
+}

@@ -1,0 +1,10 @@
+//! Layers whose packed weight runs a sparse kernel; drop-ins for burn-nn's, with the same
+//! configuration and the same record.
+
+mod dispatch;
+mod linear;
+mod packed;
+
+pub use dispatch::{Dispatched, record_dispatch};
+pub use linear::{Linear, LinearConfig};
+pub use packed::{PackInto, Packed};

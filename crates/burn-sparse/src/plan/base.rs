@@ -1,0 +1,171 @@
+use burn::module::Module;
+use burn_sparse_pattern::Pattern;
+use serde::{Deserialize, Serialize};
+
+use super::selection::{Verdict, select, view};
+use super::{PlanError, Schedule};
+use crate::modules::{View, parameters};
+use crate::recipe::{PruneTable, Recipe, Regroup, Regrow, Score};
+use crate::train::{Sparse, TrainError};
+
+/// Every parameter of a model, chosen or not and why; what each mask will be and when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The recipe's task.
+    pub task: String,
+    /// Seeds the mask search.
+    pub seed: u64,
+    /// Optimizer steps of an epoch.
+    pub steps_per_epoch: usize,
+    /// Optimizer steps of pruning, the ramp and what follows it.
+    pub prune_steps: usize,
+    /// The parameters that are pruned.
+    pub weights: Vec<PlannedWeight>,
+    /// The parameters that are not.
+    pub unpruned: Vec<Unpruned>,
+}
+
+/// A parameter that is pruned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedWeight {
+    /// Its path in the module.
+    pub name: String,
+    /// How its stored weight is seen as a matrix.
+    pub view: View,
+    /// The index of the `[[prune]]` table that applies.
+    pub table: usize,
+    /// Tables that also match and are overridden by it.
+    pub shadowed: Vec<usize>,
+    /// The allowed shapes of its mask.
+    pub pattern: Pattern,
+    /// The zeros its final mask has; for patterns whose units differ in size, nearly.
+    pub zeros: usize,
+    /// When its mask is updated.
+    pub schedule: Schedule,
+    /// What ranks its weights.
+    pub score: Score,
+    /// Whether dropped weights may come back during the ramp.
+    pub regrow: Regrow,
+    /// When its row order is searched again.
+    pub regroup: Regroup,
+}
+
+/// A parameter that is not pruned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unpruned {
+    /// Its path in the module.
+    pub name: String,
+    /// Its stored shape.
+    pub shape: Vec<usize>,
+    /// Why not.
+    pub reason: String,
+}
+
+impl Plan {
+    /// Applies a recipe to a model.
+    ///
+    /// # Errors
+    /// When a selector matches nothing, a pattern does not fit a shape, or a ramp does not fit
+    /// training.
+    pub fn new<M: Module>(
+        recipe: &Recipe,
+        model: &M,
+        steps_per_epoch: usize,
+    ) -> Result<Self, PlanError> {
+        let prune_steps = recipe.train.prune_epochs * steps_per_epoch;
+        let parameters = parameters(model);
+        let verdicts = select(recipe, &parameters)?;
+        let (mut weights, mut unpruned) = (Vec::new(), Vec::new());
+        for (parameter, verdict) in parameters.into_iter().zip(verdicts) {
+            let (name, shape) = (parameter.name.clone(), parameter.shape.clone());
+            match (verdict, view(&parameter), parameter.reparameterization) {
+                (Verdict::Unpruned(reason), ..) => unpruned.push(Unpruned { name, shape, reason }),
+                (Verdict::Pruned { .. }, _, Some(found)) => {
+                    return Err(PlanError::Reparameterized { name, found });
+                }
+                (Verdict::Pruned { table, shadowed }, Some(view), None) => {
+                    let rule = &recipe.prune[table];
+                    let schedule = schedule(rule, table, steps_per_epoch, prune_steps)?;
+                    let zeros = zeros(&name, &view, rule)?;
+                    weights.push(PlannedWeight {
+                        name,
+                        view,
+                        table,
+                        shadowed,
+                        pattern: rule.pattern,
+                        zeros,
+                        schedule,
+                        score: rule.score,
+                        regrow: rule.regrow,
+                        regroup: rule.regroup,
+                    });
+                }
+                // `select` only chooses parameters that have a view.
+                (Verdict::Pruned { .. }, None, None) => {}
+            }
+        }
+        let (task, seed) = (recipe.task.clone(), recipe.seed);
+        Ok(Self { task, seed, steps_per_epoch, prune_steps, weights, unpruned })
+    }
+
+    /// Hangs a mask that keeps everything on every planned weight, and makes the update that is due
+    /// before the first step, if one is.
+    ///
+    /// # Errors
+    /// When weights cannot be ranked (NaN, infinity).
+    pub fn attach<M: Module>(&self, model: M) -> Result<Sparse<M>, TrainError> {
+        Sparse::new(model, self.clone())
+    }
+
+    /// The share of zeros that the planned weights will have together.
+    pub fn sparsity(&self) -> f64 {
+        let all: usize = self.weights.iter().map(|w| w.view.rows() * w.view.cols()).sum();
+        let zeros: usize = self.weights.iter().map(|w| w.zeros).sum();
+        if all == 0 { 0.0 } else { zeros as f64 / all as f64 }
+    }
+
+    /// The step at which the last mask is final.
+    pub fn end(&self) -> usize {
+        self.weights.iter().map(|w| w.schedule.end).max().unwrap_or(0)
+    }
+}
+
+fn zeros(name: &str, view: &View, rule: &PruneTable) -> Result<usize, PlanError> {
+    let (rows, cols) = (view.rows(), view.cols());
+    rule.pattern.target_zeros(rows, cols, rule.target()).map_err(|source| PlanError::Pattern {
+        name: name.into(),
+        rows,
+        cols,
+        source,
+    })
+}
+
+fn schedule(
+    rule: &PruneTable,
+    table: usize,
+    steps_per_epoch: usize,
+    prune_steps: usize,
+) -> Result<Schedule, PlanError> {
+    let [start, end, every] =
+        [rule.start, rule.end, rule.every].map(|moment| moment.in_steps(steps_per_epoch));
+    let fail = |key, reason| Err(PlanError::Ramp { table, key, reason });
+    if end < start {
+        let reason = format!(
+            "the ramp ends at \"{}\" (step {end}), before its start at \"{}\" (step {start})",
+            rule.end, rule.start
+        );
+        return fail("end", reason);
+    }
+    if end > prune_steps {
+        let reason = format!(
+            "the ramp ends at \"{}\" (step {end}), but pruning has only {prune_steps} steps; raise \
+             train.prune_epochs or end earlier",
+            rule.end
+        );
+        return fail("end", reason);
+    }
+    if every == 0 {
+        return fail("every", format!("\"{}\" is less than a step", rule.every));
+    }
+    Ok(Schedule { start, end, every, curve: rule.curve.clone(), target: rule.target() })
+}

@@ -1,0 +1,11 @@
+//! The recipe applied to a model, before anything trains.
+
+mod base;
+mod error;
+mod print;
+mod schedule;
+mod selection;
+
+pub use base::{Plan, PlannedWeight, Unpruned};
+pub use error::PlanError;
+pub use schedule::Schedule;

@@ -1,0 +1,64 @@
+//! The plan as people read it.
+
+use std::fmt;
+
+use super::Plan;
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.weights.iter().map(|w| w.name.len());
+        let width = all.chain(self.unpruned.iter().map(|u| u.name.len())).max().unwrap_or(0).max(9);
+        writeln!(f, "plan for task {}, seed {}", self.task, self.seed)?;
+        writeln!(f, "{} pruning steps, {} an epoch\n", self.prune_steps, self.steps_per_epoch)?;
+        writeln!(f, "{:width$}  {:>13}  {:>20}  pattern", "parameter", "rows x cols", "zeros")?;
+        for weight in &self.weights {
+            let (rows, cols) = (weight.view.rows(), weight.view.cols());
+            let share = 100.0 * weight.zeros as f64 / (rows * cols) as f64;
+            write!(
+                f,
+                "{:width$}  {:>13}  {:>11} ({share:.2} %)  {}",
+                weight.name,
+                format!("{rows} x {cols}"),
+                weight.zeros,
+                weight.pattern,
+            )?;
+            if !weight.shadowed.is_empty() {
+                let tables: Vec<_> =
+                    weight.shadowed.iter().map(|t| format!("prune[{t}]")).collect();
+                write!(f, "  (prune[{}] overrides {})", weight.table, tables.join(", "))?;
+            }
+            writeln!(f)?;
+        }
+        for other in &self.unpruned {
+            let shape: Vec<_> = other.shape.iter().map(usize::to_string).collect();
+            let shape = shape.join(" x ");
+            writeln!(f, "{:width$}  {shape:>13}  {:>20}  {}", other.name, "dense", other.reason)?;
+        }
+        let mut schedules: Vec<_> = Vec::new();
+        for weight in &self.weights {
+            if !schedules.iter().any(|(_, schedule)| *schedule == &weight.schedule) {
+                schedules.push((weight.table, &weight.schedule));
+            }
+        }
+        for (table, schedule) in schedules {
+            let updates: Vec<_> = schedule.updates().collect();
+            writeln!(f, "\nramp of prune[{table}]: {} updates (step: sparsity)", updates.len())?;
+            for line in shortened(&updates).chunks(8) {
+                let cells: Vec<_> =
+                    line.iter().map(|(step, sparsity)| format!("{step}: {sparsity:.4}")).collect();
+                writeln!(f, "  {}", cells.join("  "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// At most 24 updates, the first and the last among them.
+fn shortened(updates: &[(usize, f64)]) -> Vec<(usize, f64)> {
+    let step = updates.len().div_ceil(24).max(1);
+    let mut few: Vec<_> = updates.iter().copied().step_by(step).collect();
+    if few.last() != updates.last() {
+        few.extend(updates.last());
+    }
+    few
+}

@@ -1,0 +1,80 @@
+use serde::{Deserialize, Serialize};
+
+use crate::recipe::Curve;
+
+/// When masks are updated and how sparse they are then, in optimizer steps since pruning started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// The first update.
+    pub start: usize,
+    /// The last update, at exactly the target.
+    pub end: usize,
+    /// Steps between updates, counted from `start`.
+    pub every: usize,
+    /// How sparsity rises.
+    pub curve: Curve,
+    /// The final sparsity.
+    pub target: f64,
+}
+
+impl Schedule {
+    /// Whether masks are updated once `step` optimizer steps are done.
+    pub fn is_update(&self, step: usize) -> bool {
+        let inside = (self.start..self.end).contains(&step);
+        step == self.end || (inside && (step - self.start).is_multiple_of(self.every))
+    }
+
+    /// The sparsity in force at the last update up to `step`; 0 before the first.
+    pub fn sparsity(&self, step: usize) -> f64 {
+        if step >= self.end {
+            return self.target;
+        }
+        if step < self.start {
+            return 0.0;
+        }
+        let update = step - (step - self.start) % self.every - self.start;
+        let progress = update as f64 / (self.end - self.start) as f64;
+        self.curve.sparsity(progress, self.target)
+    }
+
+    /// All updates, as `(step, sparsity)`.
+    pub fn updates(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let inside = (self.start..self.end).step_by(self.every);
+        inside.chain(std::iter::once(self.end)).map(|step| (step, self.sparsity(step)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(start: usize, end: usize, every: usize) -> Schedule {
+        Schedule { start, end, every, curve: Curve::default(), target: 0.75 }
+    }
+
+    #[test]
+    fn the_last_update_is_at_the_end_whatever_the_interval() {
+        for every in [1, 3, 7, 40, 1000] {
+            let schedule = schedule(10, 50, every);
+            let updates: Vec<_> = schedule.updates().collect();
+            assert_eq!(updates[0], (10, 0.0));
+            assert_eq!(updates[updates.len() - 1], (50, 0.75));
+            assert!(updates.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
+            let asked: Vec<_> = (0..100).filter(|&step| schedule.is_update(step)).collect();
+            assert_eq!(asked, updates.iter().map(|&(step, _)| step).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn sparsity_stays_between_updates() {
+        let schedule = schedule(0, 100, 10);
+        assert_eq!(schedule.sparsity(19), schedule.sparsity(10));
+        assert_eq!(schedule.sparsity(1000), 0.75);
+    }
+
+    #[test]
+    fn start_equal_to_end_is_one_shot() {
+        let updates: Vec<_> = schedule(5, 5, 10).updates().collect();
+        assert_eq!(updates, [(5, 0.75)]);
+    }
+}

@@ -1,0 +1,149 @@
+use burn_sparse_pattern::Pattern;
+use serde::{Deserialize, Serialize};
+
+use super::{Curve, Moment, RecipeError};
+
+/// One `[[prune]]` table: which parameters, which pattern, how far, when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PruneTable {
+    /// `"prunable"`, globs, or `"re:…"`; the last matching table wins.
+    #[serde(default = "prunable", with = "one_or_many")]
+    pub params: Vec<String>,
+    /// What is left out of `params`, spelled alike.
+    #[serde(default, with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
+    /// The allowed shapes of the mask.
+    pub pattern: Pattern,
+    /// The share of zeros at the end of the ramp; `n-of-m` brings its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparsity: Option<f64>,
+    /// What ranks weights.
+    #[serde(default)]
+    pub score: Score,
+    /// When the ramp starts, counted from the start of pruning.
+    #[serde(default = "at_once")]
+    pub start: Moment,
+    /// When the ramp ends: the last update, at exactly the target.
+    pub end: Moment,
+    /// The stretch between two updates, counted from `start`.
+    #[serde(default = "fifty_steps")]
+    pub every: Moment,
+    /// How sparsity rises.
+    #[serde(default)]
+    pub curve: Curve,
+    /// Whether a dropped weight may come back while the ramp rises.
+    #[serde(default)]
+    pub regrow: Regrow,
+    /// When Shfl-BW's row order is searched again.
+    #[serde(default)]
+    pub regroup: Regroup,
+}
+
+/// What ranks weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Score {
+    /// `|w|`.
+    #[default]
+    Magnitude,
+}
+
+/// Whether a dropped weight may come back while the ramp rises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Regrow {
+    /// Never: its gradient is masked and it scores nothing.
+    Never,
+    /// The gradient passes straight through the mask, so dropped weights go on learning and compete
+    /// at the next update.
+    #[default]
+    StraightThrough,
+}
+
+/// When Shfl-BW's row order is searched again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Regroup {
+    /// At every mask update, from the last order.
+    #[default]
+    #[serde(rename = "every update")]
+    EveryUpdate,
+    /// Only at the first update; later ones keep its groups.
+    #[serde(rename = "first update")]
+    FirstUpdate,
+}
+
+fn prunable() -> Vec<String> {
+    vec!["prunable".into()]
+}
+
+fn at_once() -> Moment {
+    Moment::steps(0)
+}
+
+fn fifty_steps() -> Moment {
+    Moment::steps(50)
+}
+
+impl PruneTable {
+    /// The share of zeros at the end of the ramp.
+    pub fn target(&self) -> f64 {
+        self.pattern.fixed_sparsity().or(self.sparsity).unwrap_or(0.0)
+    }
+
+    /// Refuses what no model could make right.
+    pub(crate) fn validate(&self, index: usize) -> Result<(), RecipeError> {
+        let key = |name: &str| format!("prune[{index}].{name}");
+        let pattern = |source| RecipeError::Pattern { key: key("pattern"), source };
+        self.pattern.validate().map_err(pattern)?;
+        match (self.sparsity, self.pattern.fixed_sparsity()) {
+            (None, None) => return Err(RecipeError::value(key("sparsity"), "missing")),
+            (Some(given), Some(fixed)) if (given - fixed).abs() > 1e-9 => {
+                let reason =
+                    format!("is {given}, but {} fixes {fixed}; leave it out", self.pattern);
+                return Err(RecipeError::value(key("sparsity"), reason));
+            }
+            (Some(given), _) if !(given > 0.0 && given < 1.0) => {
+                let reason = format!("is {given}, expected a share between 0 and 1 (0.75 is 75 %)");
+                return Err(RecipeError::value(key("sparsity"), reason));
+            }
+            _ => {}
+        }
+        if self.params.is_empty() {
+            return Err(RecipeError::value(
+                key("params"),
+                "is empty, expected \"prunable\" or globs",
+            ));
+        }
+        if self.every.value == 0.0 {
+            return Err(RecipeError::value(key("every"), "is 0, expected at least \"1 steps\""));
+        }
+        self.curve.validate().map_err(|reason| RecipeError::value(key("curve"), reason))
+    }
+}
+
+/// `"x"` and `["x", "y"]` are both lists.
+mod one_or_many {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        Ok(match OneOrMany::deserialize(from)? {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        })
+    }
+
+    pub(super) fn serialize<S: Serializer>(texts: &[String], to: S) -> Result<S::Ok, S::Error> {
+        match texts {
+            [one] => one.serialize(to),
+            many => many.serialize(to),
+        }
+    }
+}

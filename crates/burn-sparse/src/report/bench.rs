@@ -1,0 +1,106 @@
+use std::hint::black_box;
+use std::time::Instant;
+
+use burn::module::{Module, Param};
+use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
+use burn_sparse_kernels::{PackedTensors, select};
+use burn_sparse_pattern::{Packed, Pattern};
+use serde::{Deserialize, Serialize};
+
+use crate::modules::View;
+use crate::nn::{Linear, PackInto};
+
+/// Alternating pairs of samples, after one to warm up.
+const SAMPLES: usize = 15;
+
+/// Seconds of one sample at least, so that the clock's own grain does not show.
+const SAMPLE_SECONDS: f64 = 2e-3;
+
+/// One layer and batch, dense and sparse in one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchRow {
+    /// The weight, where it has a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Outputs.
+    pub rows: usize,
+    /// Reduction.
+    pub cols: usize,
+    /// Tokens.
+    pub batch: usize,
+    /// The pattern of the mask.
+    pub pattern: String,
+    /// The share of zeros.
+    pub sparsity: f64,
+    /// Median microseconds of Burn's dense layer.
+    pub dense_us: f64,
+    /// Median microseconds of the packed layer.
+    pub sparse_us: f64,
+    /// Dense over sparse.
+    pub speedup: f64,
+    /// GFLOP/s on kept weights.
+    pub kept_gflops: f64,
+    /// The kernel that ran.
+    pub kernel: String,
+}
+
+/// Times a packed weight against the dense layer it came from, on random inputs, both through Burn
+/// modules; samples alternate, so that whatever slows the machine slows both.
+pub fn bench(packed: &Packed, pattern: Pattern, batch: usize, device: &Device) -> BenchRow {
+    let (rows, cols) = (packed.rows(), packed.cols());
+    let view = View::Linear { rows, cols };
+    let mask = packed.mask();
+    let stored = TensorData::new(view.to_stored(&packed.unpack()), [cols, rows]);
+    let weight = Param::from_tensor(Tensor::from_data(stored, device));
+    let bias = Tensor::random([rows], Distribution::Uniform(-1.0, 1.0), device);
+    let dense = Linear { weight, bias: Some(Param::from_tensor(bias)) };
+    let weights = [("weight".to_string(), (view, pattern, packed.clone()))];
+    let sparse = dense.clone().apply_reparameterization(PackInto::new(weights.into()));
+    let x = Tensor::<2>::random([batch, cols], Distribution::Uniform(-1.0, 1.0), device);
+
+    let repeats = [&dense, &sparse].map(|layer| {
+        let seconds = sample(layer, &x, 1).min(sample(layer, &x, 1));
+        ((SAMPLE_SECONDS / seconds).ceil() as usize).clamp(1, 10_000)
+    });
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..=SAMPLES {
+        for (at, layer) in [&dense, &sparse].into_iter().enumerate() {
+            let seconds = sample(layer, &x, repeats[at]);
+            if round > 0 {
+                times[at].push(seconds / repeats[at] as f64);
+            }
+        }
+    }
+    let [dense_s, sparse_s] = times.map(median);
+    let layout = PackedTensors::from_packed(packed, device).layout;
+    BenchRow {
+        name: None,
+        rows,
+        cols,
+        batch,
+        pattern: pattern.to_string(),
+        sparsity: mask.sparsity(),
+        dense_us: dense_s * 1e6,
+        sparse_us: sparse_s * 1e6,
+        speedup: dense_s / sparse_s,
+        kept_gflops: 2.0 * (mask.kept() * batch) as f64 / sparse_s / 1e9,
+        kernel: select(layout, batch, DType::F32, device).to_string(),
+    }
+}
+
+/// Seconds of `repeats` forward passes.
+fn sample(layer: &Linear, x: &Tensor<2>, repeats: usize) -> f64 {
+    let started = Instant::now();
+    for _ in 0..repeats {
+        black_box(layer.forward(x.clone()));
+    }
+    // Devices that run behind the host would otherwise only have been told what to do. A device that
+    // fails shows it in the results, which tests read back.
+    let _ = x.device().sync();
+    started.elapsed().as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

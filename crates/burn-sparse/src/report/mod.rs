@@ -1,0 +1,7 @@
+//! Every layer of a model: its pattern, sparsity, mask hash, the kernel that ran, and its speed.
+
+mod bench;
+mod layers;
+
+pub use bench::{BenchRow, bench};
+pub use layers::{LayerReport, layers};

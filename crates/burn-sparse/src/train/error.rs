@@ -1,0 +1,42 @@
+use burn_sparse_pattern::PatternError;
+use thiserror::Error;
+
+/// Why masks could not be updated, or a training run is not finished.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// Weights that cannot be ranked, or a mask that breaks its pattern.
+    #[error("parameter {name}, step {step}: {source}")]
+    Pattern {
+        /// The parameter.
+        name: String,
+        /// Optimizer steps since pruning started.
+        step: usize,
+        /// Why.
+        source: PatternError,
+    },
+    /// The state of a mask is missing: the model is not the one the plan was attached to.
+    #[error("parameter {name} has no mask; the plan belongs to another model")]
+    Unmasked {
+        /// The parameter.
+        name: String,
+    },
+    /// The ramp has not reached its end.
+    #[error("pruning is at step {step}, but the ramp ends at step {end}: train on, then finish")]
+    Unfinished {
+        /// Optimizer steps done.
+        step: usize,
+        /// The last update.
+        end: usize,
+    },
+    /// A mask that does not have the planned number of zeros.
+    #[error("parameter {name} has {found} zeros, planned were {expected}")]
+    Zeros {
+        /// The parameter.
+        name: String,
+        /// What the plan says.
+        expected: usize,
+        /// What the mask has.
+        found: usize,
+    },
+}

@@ -1,0 +1,17 @@
+//! Masked fine-tuning: masks hang on weights, the ramp raises sparsity, [`Sparse::finish`] proves the
+//! result.
+
+mod error;
+mod gather;
+mod journal;
+mod masked;
+mod pruned;
+mod sparse;
+mod update;
+
+pub use error::TrainError;
+pub use journal::Journal;
+pub use masked::Masked;
+pub(crate) use masked::ids;
+pub use pruned::{Pruned, PrunedWeight};
+pub use sparse::Sparse;

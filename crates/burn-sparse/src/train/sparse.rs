@@ -1,0 +1,217 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamId};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
+use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
+use burn::tensor::{Int, Tensor};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn_sparse_kernels::masked;
+
+use super::gather::{gather, keeps};
+use super::masked::{AttachMasks, ids};
+use super::update::update;
+use super::{Journal, Pruned, TrainError, pruned};
+use crate::modules::Path;
+use crate::plan::Plan;
+use crate::recipe::Regrow;
+
+/// A model under a plan: still a Burn module, and still a `TrainStep` where the model is one.
+///
+/// [`TrainStep::optimize`] filters gradients, steps the optimizer and updates masks when the schedule
+/// says so. The step counter, masks and row orders are part of the module's record.
+///
+/// A custom loop needs the same three lines as ever; `optimize` takes the place of `optim.step`:
+///
+/// ```ignore
+/// let output = model.step(batch);
+/// model = model.optimize(&mut optim, lr.into(), output.grads);
+/// let pruned = model.finish()?; // after the last step
+/// ```
+#[derive(Module, Debug)]
+pub struct Sparse<M: Module> {
+    inner: M,
+    step: Param<Tensor<1, Int>>,
+    #[module(skip)]
+    plan: Arc<Plan>,
+    // Shared by clones on purpose: burn-train clones the model at every step.
+    #[module(skip)]
+    journal: Arc<Mutex<Journal>>,
+}
+
+impl<M: Module> Sparse<M> {
+    pub(crate) fn new(model: M, plan: Plan) -> Result<Self, TrainError> {
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        let inner = model.apply_reparameterization(AttachMasks { weights: &plan.weights });
+        let mut journal = Journal::default();
+        let inner = update(inner, &plan, 0, &mut journal);
+        if let Some(fault) = journal.fault {
+            return Err(fault);
+        }
+        Ok(Self {
+            inner,
+            step: Param::initialized(ParamId::new(), ids(vec![0], &device)),
+            plan: Arc::new(plan),
+            journal: Arc::new(Mutex::new(journal)),
+        })
+    }
+
+    /// The model; its weights are masked wherever they are read.
+    pub fn inner(&self) -> &M {
+        &self.inner
+    }
+
+    /// The plan it runs under.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Optimizer steps since pruning started.
+    pub fn step(&self) -> usize {
+        self.step
+            .val()
+            .into_data()
+            .convert::<i64>()
+            .try_into_vec()
+            .map_or(0, |v: Vec<i64>| v[0] as usize)
+    }
+
+    /// What mask updates have done since the last call.
+    ///
+    /// # Errors
+    /// The error of the update that failed, if one has; masks stay as they were then.
+    pub fn take_journal(&self) -> Result<Journal, TrainError> {
+        let mut journal = self.journal();
+        match &journal.fault {
+            Some(fault) => Err(fault.clone()),
+            None => Ok(std::mem::take(&mut journal)),
+        }
+    }
+
+    /// The share of zeros of all planned weights, and the hash of each mask.
+    pub fn masks(&self) -> Result<(f64, BTreeMap<String, String>), TrainError> {
+        let found = pruned::weights(&self.inner, &self.plan, self.step())?;
+        let hashes = found.iter().map(|w| (w.name.clone(), w.mask.hash())).collect();
+        Ok((pruned::sparsity(&found), hashes))
+    }
+
+    /// Proves that every mask obeys its pattern at its target, and gives the model back.
+    ///
+    /// # Errors
+    /// When the ramp has not ended, an update failed, or a mask is not what was planned.
+    pub fn finish(self) -> Result<Pruned<M>, TrainError> {
+        self.take_journal()?;
+        let (step, end) = (self.step(), self.plan.end());
+        if step < end {
+            return Err(TrainError::Unfinished { step, end });
+        }
+        let names: Vec<&str> = self.plan.weights.iter().map(|w| w.name.as_str()).collect();
+        pruned::refuse_non_finite(&gather(&self.inner, &names), &self.plan, step)?;
+        Pruned::new(self.inner, &self.plan, step)
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Masks the gradients of weights that may not come back, or whose masks are final.
+    fn filter(&self, step: usize, grads: GradientsParams) -> GradientsParams {
+        let hard: Vec<&str> = self
+            .plan
+            .weights
+            .iter()
+            .filter(|weight| weight.regrow == Regrow::Never || step >= weight.schedule.end)
+            .map(|weight| weight.name.as_str())
+            .collect();
+        if hard.is_empty() {
+            return grads;
+        }
+        let keeps = keeps(&self.inner);
+        let mut filter = Filter { path: Path::default(), keeps, hard, grads };
+        self.inner.visit(&mut filter);
+        filter.grads
+    }
+
+    fn advance(mut self, step: usize, inner: M) -> Self {
+        let step = step + 1;
+        let device = self.step.lazy_device();
+        self.step = Param::initialized(self.step.id, ids(vec![step as u32], &device));
+        let inner = update(inner, &self.plan, step, &mut self.journal());
+        self.inner = inner;
+        self
+    }
+}
+
+struct Filter<'a> {
+    path: Path,
+    keeps: BTreeMap<String, Tensor<1, Int>>,
+    hard: Vec<&'a str>,
+    grads: GradientsParams,
+}
+
+impl ModuleVisitor for Filter<'_> {
+    fn enter_module(&mut self, name: &str, kind: &str) {
+        self.path.enter(name, kind);
+    }
+
+    fn exit_module(&mut self, _name: &str, _kind: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let name = self.path.name();
+        if !self.hard.contains(&name.as_str()) {
+            return;
+        }
+        if let Some(keep) = self.keeps.remove(&name)
+            && let Some(grad) = self.grads.remove::<D>(param.id)
+        {
+            self.grads.register(param.id, masked(grad, keep.inner()));
+        }
+    }
+}
+
+impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
+    type Input = M::Input;
+    type Output = M::Output;
+
+    fn step(&self, item: M::Input) -> TrainOutput<M::Output> {
+        self.inner.step(item)
+    }
+
+    fn optimize(
+        self,
+        optim: &mut ModuleOptimizer,
+        lr: ModuleLearningRate,
+        grads: GradientsParams,
+    ) -> Self {
+        let step = Sparse::step(&self);
+        let span = tracing::debug_span!("training_step", step);
+        let _entered = span.enter();
+        let grads = self.filter(step, grads);
+        let inner = self.inner.clone().optimize(optim, lr, grads);
+        self.advance(step, inner)
+    }
+
+    /// Gradients of several devices are summed inside the optimizer and cannot be masked before; the
+    /// mask keeps dropped weights out of the forward pass all the same.
+    fn optimize_multi(
+        self,
+        optim: &mut ModuleOptimizer,
+        lr: ModuleLearningRate,
+        grads: MultiGradientsParams,
+    ) -> Self {
+        let step = Sparse::step(&self);
+        let inner = self.inner.clone().optimize_multi(optim, lr, grads);
+        self.advance(step, inner)
+    }
+}
+
+impl<M: InferenceStep + Module + ModuleDisplay> InferenceStep for Sparse<M> {
+    type Input = M::Input;
+    type Output = M::Output;
+
+    fn step(&self, item: M::Input) -> M::Output {
+        self.inner.step(item)
+    }
+}
