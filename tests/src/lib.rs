@@ -1,1 +1,1 @@
-//! x
+//! Tests that cross crates; see `tests/`.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::store::ModuleRecord;
+use burn_sparse::checkpoint::write_atomically;
 use burn_sparse::recipe::Recipe;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +76,7 @@ impl RunFolder {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
-        self.replace(&self.recipe_file(), recipe.to_toml().as_bytes())
+        replace(&self.recipe_file(), recipe.to_toml().as_bytes())
     }
 
     /// The state to go on from, of a run of the same recipe.
@@ -129,11 +130,11 @@ impl RunFolder {
         let (model_file, optimizer_file) =
             (self.path.join(&state.model), self.path.join(&state.optimizer));
         let bytes = model.clone().into_record().into_bytes();
-        self.replace(&model_file, &bytes.map_err(|error| fail(&model_file, error))?)?;
+        replace(&model_file, &bytes.map_err(|error| fail(&model_file, error))?)?;
         let bytes = optimizer.into_bytes();
-        self.replace(&optimizer_file, &bytes.map_err(|error| fail(&optimizer_file, error))?)?;
+        replace(&optimizer_file, &bytes.map_err(|error| fail(&optimizer_file, error))?)?;
         let json = serde_json::to_vec_pretty(&state).map_err(|error| fail(&self.path, error))?;
-        self.replace(&self.path.join("state.json"), &json)?;
+        replace(&self.path.join("state.json"), &json)?;
         for (old, new) in [(old.0, &state.model), (old.1, &state.optimizer)] {
             if !old.is_empty() && old != *new {
                 // Left behind, an old file only costs space.
@@ -174,22 +175,16 @@ impl RunFolder {
     /// # Errors
     /// When the system refuses.
     pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
-        self.replace(&self.path.join("results.json"), json)
+        replace(&self.path.join("results.json"), json)
     }
 
     fn recipe_file(&self) -> PathBuf {
         self.path.join("recipe.toml")
     }
+}
 
-    /// Writes a file under a temporary name, syncs it and renames it.
-    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-        let mut file =
-            tempfile::NamedTempFile::new_in(&self.path).map_err(|error| fail(path, error))?;
-        file.write_all(bytes).map_err(|error| fail(path, error))?;
-        file.as_file().sync_all().map_err(|error| fail(path, error))?;
-        file.persist(path).map_err(|error| fail(path, error))?;
-        Ok(())
-    }
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    write_atomically(path, bytes).map_err(|error| fail(path, error))
 }
 
 fn fail(path: &Path, reason: impl ToString) -> RunError {

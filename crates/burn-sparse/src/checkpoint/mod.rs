@@ -19,12 +19,14 @@
 //! `burn-sparse.plan` and `burn-sparse.results`.
 
 mod arrays;
+mod atomic;
 mod base;
 mod error;
 mod model;
 mod read;
 mod write;
 
+pub use atomic::write_atomically;
 pub use base::{Checkpoint, Entry, Format, PackedEntry, Provenance};
 pub use error::CheckpointError;
 pub use model::{Form, save};

@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
 use std::path::Path;
 
 use burn_sparse_pattern::Packed;
@@ -7,7 +6,7 @@ use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 
 use super::arrays::{Array, write as write_arrays};
-use super::{Checkpoint, CheckpointError, Entry, Format};
+use super::{Checkpoint, CheckpointError, Entry, Format, write_atomically};
 use crate::modules::View;
 
 /// The version of the format.
@@ -45,13 +44,8 @@ impl Checkpoint {
     pub fn write(&self, path: impl AsRef<Path>, format: Format) -> Result<(), CheckpointError> {
         let path = path.as_ref();
         let fail = |source| CheckpointError::Write { path: path.into(), source };
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let bytes = self.to_bytes(format).map_err(std::io::Error::other).map_err(fail)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
-        file.write_all(&bytes).map_err(fail)?;
-        file.as_file().sync_all().map_err(fail)?;
-        file.persist(path).map_err(|error| fail(error.error))?;
-        Ok(())
+        write_atomically(path, &bytes).map_err(fail)
     }
 
     fn to_bytes(&self, format: Format) -> Result<Vec<u8>, safetensors::SafeTensorError> {

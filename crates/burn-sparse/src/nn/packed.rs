@@ -96,7 +96,9 @@ impl Reparameterizer for PackInto {
         let tensors = PackedTensors::from_packed(&packed, &param.lazy_device());
         let mut shape = [1; D];
         shape[..2].copy_from_slice(&tensors.values.dims());
-        let base = Param::initialized(param.id, tensors.values.reshape(Shape::new(shape)));
+        // A materialized weight is no leaf any more; on a training device the kept values are one.
+        let base = Param::initialized(param.id, tensors.values.reshape(Shape::new(shape)))
+            .set_require_grad(param.lazy_device().is_autodiff());
         let int = |tensor| Param::initialized(ParamId::new(), tensor);
         let packed = Packed {
             index: int(tensors.index),

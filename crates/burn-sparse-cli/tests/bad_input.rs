@@ -1,0 +1,200 @@
+//! Every bad input is one clear error with status 1, and leaves nothing half-written.
+
+mod support;
+
+use std::path::Path;
+
+use support::{assert_refused, recipe, run, train};
+
+/// Trains a recipe with `from` replaced by `to`, and expects a refusal before anything is written.
+fn refused(from: &str, to: &str, hints: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), from, to);
+    let arguments = ["train", "recipe.toml", "--run-dir", "run", "--json"];
+    assert_refused(&run(folder.path(), &arguments), hints);
+    assert!(!folder.path().join("run").exists());
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_what_was_meant() {
+    refused(
+        "sparsity = 0.75",
+        "sparsitty = 0.75",
+        &["line 10", "`sparsitty`", "did you mean `sparsity`?"],
+    );
+}
+
+#[test]
+fn a_misspelt_pattern_is_told_the_known_ones() {
+    refused("\"shfl-bw\"", "\"shflbw\"", &["`shflbw`", "did you mean `shfl-bw`?"]);
+}
+
+#[test]
+fn a_selector_that_matches_nothing_is_told_what_there_is() {
+    refused(
+        "except = [\"head.*\"]",
+        "params = [\"fc9.*\"]",
+        &["prune[0].params", "`fc9.*` matches no prunable parameter", "fc1.weight, fc2.weight"],
+    );
+}
+
+#[test]
+fn a_sparsity_of_120_percent_is_refused() {
+    refused(
+        "sparsity = 0.75",
+        "sparsity = 1.2",
+        &["prune[0].sparsity", "is 1.2", "between 0 and 1"],
+    );
+}
+
+#[test]
+fn a_target_that_keeps_nothing_of_a_block_names_the_nearest() {
+    refused(
+        "{ kind = \"shfl-bw\", vector = 32 }\nsparsity = 0.75",
+        "{ kind = \"balanced\", block = 32 }\nsparsity = 0.99",
+        &["fc1.weight (256x784)", "keeps 0 of 32", "0.96875 (keeps 1)"],
+    );
+}
+
+#[test]
+fn an_end_before_the_start_is_refused() {
+    refused(
+        "end = \"1 epochs\"",
+        "start = \"1 epochs\"\nend = \"10 steps\"",
+        &["prune[0].end", "before its start"],
+    );
+}
+
+#[test]
+fn an_end_after_training_is_refused() {
+    refused("end = \"1 epochs\"", "end = \"3 epochs\"", &["prune[0].end", "only 314 steps"]);
+}
+
+#[test]
+fn an_unknown_task_is_told_the_known_ones() {
+    refused("glyphs-mlp", "glyph-mlp", &["unknown task `glyph-mlp`, did you mean `glyphs-mlp`?"]);
+}
+
+#[test]
+fn broken_toml_is_named_with_its_line() {
+    refused("[train]", "[train", &["line 4"]);
+}
+
+#[test]
+fn weights_that_become_nan_stop_the_run_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let rate = "train.optimizer={ kind = \"sgd\", learning_rate = 1e30 }";
+    let arguments = ["train", "recipe.toml", "--run-dir", "run", "--json", "--set", rate];
+    let output = run(folder.path(), &arguments);
+    assert_refused(&output, &["the loss is ", "lower train.optimizer.learning_rate"]);
+    assert!(!folder.path().join("run/checkpoint.safetensors").exists());
+}
+
+#[test]
+fn missing_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, hints) in [
+        (vec!["train", "no.toml"], vec!["cannot read recipe no.toml"]),
+        (vec!["eval", "no.safetensors"], vec!["cannot read checkpoint no.safetensors"]),
+        (vec!["inspect", "no.safetensors"], vec!["no.safetensors"]),
+        (vec!["bench", "no.safetensors"], vec!["no.safetensors"]),
+        (
+            vec!["export", "no.safetensors", "--format", "dense", "--out", "x"],
+            vec!["no.safetensors"],
+        ),
+    ] {
+        assert_refused(&run(folder.path(), &arguments), &hints);
+    }
+    recipe(folder.path(), "glyphs-mlp", "mnist-mlp");
+    let arguments = ["train", "recipe.toml", "--data-dir", "nowhere", "--run-dir", "run"];
+    let hints = ["train-images-idx3-ubyte", "nowhere", "there is no such folder"];
+    assert_refused(&run(folder.path(), &arguments), &hints);
+    assert!(!folder.path().join("run").exists());
+}
+
+#[test]
+fn damaged_and_foreign_checkpoints_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &[]);
+    let bytes = std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap();
+    let refuse = |bytes: &[u8], hints: &[&str]| {
+        std::fs::write(folder.join("bad.safetensors"), bytes).unwrap();
+        for command in ["eval", "inspect", "bench"] {
+            assert_refused(&run(folder, &[command, "bad.safetensors"]), hints);
+        }
+    };
+    for length in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+        refuse(&bytes[..length], &["bad.safetensors is no complete safetensors file"]);
+    }
+    // One kept column moved: everything is well-formed, but the mask is another one.
+    let mut moved = bytes.clone();
+    replace(&mut moved, br#"\"mask_hash\":\""#, br#"\"mask_hash\":\"0000"#);
+    refuse(&moved, &["hash is ", "the file says 0000"]);
+    let mut other_version = bytes.clone();
+    replace(&mut other_version, br#""burn-sparse.version":"1""#, br#""burn-sparse.version":"9""#);
+    refuse(&other_version, &["`burn-sparse.version` is `9`, expected `1`"]);
+
+    // The file of one task under the name of another.
+    let mut other_task = bytes.clone();
+    replace(&mut other_task, br#"task = \"glyphs-mlp\""#, br#"task = \"mnist-mlp\" "#);
+    std::fs::write(folder.join("bad.safetensors"), other_task).unwrap();
+    let hints = ["does not fit the model", "fc1.weight is [784, 256] in the file, [784, 512]"];
+    assert_refused(&run(folder, &["eval", "bad.safetensors"]), &hints);
+
+    // A plain safetensors file of someone else.
+    let arguments =
+        ["export", "run", "--format", "dense", "--layout", "pytorch", "--out", "plain.safetensors"];
+    assert!(run(folder, &arguments).status.success());
+    let hints = ["`burn-sparse.version` is missing"];
+    assert_refused(&run(folder, &["eval", "plain.safetensors"]), &hints);
+}
+
+/// Overwrites the first `from` with `to`, keeping the length of the file.
+fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    let at = bytes.windows(from.len()).position(|window| window == from);
+    let at = at.unwrap_or_else(|| panic!("no {}", String::from_utf8_lossy(from)));
+    bytes[at..at + to.len()].copy_from_slice(to);
+}
+
+#[test]
+fn runs_are_neither_overwritten_nor_mixed_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &[]);
+    let before = std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap();
+    let arguments = ["train", "recipe.toml", "--run-dir", "run"];
+    assert_refused(&run(folder, &arguments), &["already holds a run", "--resume"]);
+    let other = [&arguments[..], &["--resume", "--set", "seed=5"]].concat();
+    assert_refused(&run(folder, &other), &["run of another recipe: seed is 0 there, 5 here"]);
+    let empty = ["train", "recipe.toml", "--run-dir", "empty", "--resume"];
+    assert_refused(&run(folder, &empty), &["empty holds no run to resume"]);
+    assert_refused(
+        &run(folder, &["train", "recipe.toml", "--resume"]),
+        &["--resume needs --run-dir"],
+    );
+    assert_eq!(std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap(), before);
+}
+
+#[test]
+fn a_device_that_this_build_lacks_is_one_clear_error() {
+    let here = Path::new(".");
+    for device in ["cuda:0", "vulkan", "tpu"] {
+        let output = run(here, &["train", "--device", device]);
+        assert_refused(&output, &[device, "flex"]);
+    }
+}
+
+#[test]
+fn bad_usage_has_status_2() {
+    for arguments in [
+        &["trian"][..],
+        &["bench"],
+        &["bench", "--shape", "12", "--pattern", "balanced"],
+        &["bench", "--shape", "12x12", "--pattern", "ballanced"],
+        &["bench", "--shape", "12x12"],
+    ] {
+        assert_eq!(run(Path::new("."), arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Recipe to speed, as a user walks it: every step a new process.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{command, json, recipe, run, train};
+
+fn hashes(report: &Value) -> Vec<&str> {
+    let layers = report["layers"].as_array().unwrap();
+    layers.iter().filter_map(|layer| layer["mask_hash"].as_str()).collect()
+}
+
+#[test]
+fn a_run_trains_evaluates_exports_and_benchmarks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trained = train(folder, "run", &[]);
+    assert_eq!(trained["task"], "glyphs-mlp");
+    assert_eq!(trained["sparsity"], 0.75);
+    assert_eq!(trained["pattern"], "shfl-bw(vector=32)");
+    assert!(trained["dense_metric"]["value"].as_f64().unwrap() > 0.3);
+    assert!(trained["metric"]["value"].as_f64().unwrap() > 0.5);
+
+    // The packed checkpoint in a new process: the same metric, masks and kernels.
+    let evaluated = json(folder, &["eval", "run", "--json"]);
+    assert_eq!(evaluated["metric"], trained["metric"]);
+    assert_eq!(evaluated["layers"], trained["layers"]);
+    let kernels: Vec<&str> = evaluated["layers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|layer| layer["kernel"].as_str().unwrap())
+        .collect();
+    assert!(kernels[0].starts_with("flex-grouped-"), "{kernels:?}");
+    assert!(kernels[1].starts_with("flex-grouped-"), "{kernels:?}");
+    assert_eq!(kernels[2], "dense, because it is not pruned");
+
+    // Sizes, and dense forms that hold the same weights.
+    let inspected = json(folder, &["inspect", "run", "--json"]);
+    let share = inspected["bytes"].as_f64().unwrap() / inspected["dense_bytes"].as_f64().unwrap();
+    assert!(share < 0.35, "{share}");
+    for layout in ["burn", "pytorch"] {
+        let out = format!("{layout}.safetensors");
+        let arguments = ["export", "run", "--format", "dense", "--layout", layout, "--out", &out];
+        assert!(run(folder, &arguments).status.success());
+    }
+    let burn = json(folder, &["inspect", "burn.safetensors", "--json"]);
+    assert_eq!(burn["tensors"].as_array().unwrap().len(), 6);
+    let again = json(folder, &["eval", "burn.safetensors", "--json"]);
+    assert_eq!(again["metric"], trained["metric"]);
+
+    let timed = json(folder, &["bench", "run", "--batch", "1,64", "--json"]);
+    let rows = timed["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert!(
+            row["dense_us"].as_f64().unwrap() > 0.0 && row["sparse_us"].as_f64().unwrap() > 0.0
+        );
+        assert!(row["kernel"].as_str().unwrap().starts_with("flex-grouped-"));
+    }
+    let arguments = ["bench", "--shape", "64x96", "--pattern", "balanced,n-of-m(keep=1,of=4)"];
+    let timed = json(folder, &[&arguments[..], &["--batch", "3", "--json"]].concat());
+    assert_eq!(timed["rows"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_masks_and_metric_and_another_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = train(folder.path(), "a", &[]);
+    let b = train(folder.path(), "b", &[]);
+    let c = train(folder.path(), "c", &["seed=1"]);
+    assert_eq!((hashes(&a), &a["metric"]), (hashes(&b), &b["metric"]));
+    assert_ne!(hashes(&a), hashes(&c));
+    let read = |run: &str| std::fs::read(folder.path().join(run).join("state.json")).unwrap();
+    assert_eq!(read("a").len(), read("b").len());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_a_run_that_resumes_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = train(folder.path(), "whole", &[]);
+    recipe(folder.path(), "", "");
+    let arguments = ["train", "recipe.toml", "--run-dir", "cut", "--json"];
+    // Interrupted again and again, wherever it happens to be, until it gets through.
+    let mut interruptions = 0;
+    let resumed = loop {
+        let resume: &[&str] = if interruptions == 0 { &[] } else { &["--resume"] };
+        let mut child = command(folder.path())
+            .args(arguments)
+            .args(resume)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        if interruptions < 4 {
+            // Long enough that it has begun to train, short enough that it has not ended.
+            let recipe = folder.path().join("cut/recipe.toml");
+            let started = Instant::now();
+            while !recipe.exists() && started.elapsed() < Duration::from_secs(30) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            std::thread::sleep(Duration::from_millis(120));
+            let kill = std::process::Command::new("kill");
+            let _ = { kill }.args(["-INT", &child.id().to_string()]).status();
+        }
+        let status = child.wait().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if status.success() {
+            break serde_json::from_slice::<Value>(&output.stdout).unwrap();
+        }
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("interrupted; go on with: burn-sparse train"), "{stderr}");
+        interruptions += 1;
+    };
+    assert!(interruptions > 0, "the run was never interrupted");
+    assert_eq!(resumed["layers"], whole["layers"]);
+    assert_eq!(resumed["metric"], whole["metric"]);
+    assert_eq!(resumed["dense_metric"], whole["dense_metric"]);
+    let weights = |run: &str| {
+        let out = format!("{run}.safetensors");
+        let arguments = ["export", run, "--format", "dense", "--layout", "pytorch", "--out", &out];
+        assert!(support::run(folder.path(), &arguments).status.success());
+        std::fs::read(folder.path().join(out)).unwrap()
+    };
+    assert_eq!(weights("whole"), weights("cut"));
+}
+
+#[test]
+fn the_plan_is_printed_before_anything_trains() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let output = run(folder.path(), &["plan", "recipe.toml"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (plan, cost) = text.rsplit_once("one mask update costs").unwrap();
+    assert!(cost.contains(" s here"));
+    assert_eq!(plan.trim_end(), include_str!("golden/plan.txt").trim_end());
+    let json =
+        json(folder.path(), &["plan", "recipe.toml", "--set", "prune.sparsity=0.9", "--json"]);
+    assert_eq!(json["weights"][0]["zeros"], 256 * (784 - 78));
+    assert!(json["mask_update_seconds"].as_f64().unwrap() > 0.0);
+    assert!(!folder.path().join("runs").exists());
+}
+
+#[test]
+fn every_recipe_of_the_project_can_be_planned() {
+    let recipes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(recipes).unwrap() {
+        let path = entry.unwrap().path();
+        let output = run(std::path::Path::new("."), &["plan", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        seen += 1;
+    }
+    assert!(seen >= 4);
+}

@@ -1,0 +1,70 @@
+//! `Sparse<M>` under burn-train's own loop: the hook is `TrainStep::optimize`, nothing else.
+
+use burn::data::dataloader::{DataLoaderBuilder, batcher::Batcher};
+use burn::data::dataset::InMemDataset;
+use burn::module::Module;
+use burn::optim::AdamWConfig;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::{ExecutionStrategy, Learner, SupervisedTraining};
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse_models::{ImageBatch, MlpConfig};
+
+#[derive(Clone)]
+struct Batches;
+
+impl Batcher<usize, ImageBatch> for Batches {
+    fn batch(&self, items: Vec<usize>, device: &Device) -> ImageBatch {
+        let pixels: Vec<f32> =
+            items.iter().flat_map(|i| (0..32).map(move |j| ((i * 7 + j) % 11) as f32)).collect();
+        let labels: Vec<i32> = items.iter().map(|i| (i % 4) as i32).collect();
+        let count = items.len();
+        ImageBatch {
+            images: Tensor::from_data(TensorData::new(pixels, [count, 32]), device),
+            targets: Tensor::from_data(TensorData::new(labels, [count]), device),
+        }
+    }
+}
+
+#[test]
+fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
+    let device = Device::flex();
+    let train_device = device.clone().autodiff();
+    let model = MlpConfig::new(32, 64, 4).init(&train_device);
+    let recipe: Recipe = r#"
+        version = 1
+        task = "test"
+        [train]
+        prune_epochs = 3
+        [[prune]]
+        except = ["head.*"]
+        pattern = { kind = "shfl-bw", vector = 16 }
+        sparsity = 0.75
+        end = "2 epochs"
+        every = "3 steps"
+    "#
+    .parse()
+    .unwrap();
+    let plan = Plan::new(&recipe, &model, 8).unwrap();
+    let loader = |device: &Device| {
+        let data = InMemDataset::new((0..64).collect::<Vec<usize>>());
+        DataLoaderBuilder::new(Batches).batch_size(8).set_device(device.clone()).build(data)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let result = SupervisedTraining::new(
+        folder.path().to_str().unwrap(),
+        loader(&train_device),
+        loader(&device),
+    )
+    .num_epochs(3)
+    .with_default_checkpointers()
+    .with_training_strategy(ExecutionStrategy::single(train_device.clone()).into())
+    .launch(Learner::new(plan.attach(model).unwrap(), AdamWConfig::new().init(), 1e-3));
+    assert!(result.error.is_none());
+    let sparse = result.model;
+    assert_eq!(sparse.step(), 24);
+    let (sparsity, _) = sparse.masks().unwrap();
+    assert_eq!(sparsity, 0.75);
+    assert!(sparse.clone().num_params() > 0);
+    sparse.finish().unwrap();
+}
