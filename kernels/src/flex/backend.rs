@@ -4,7 +4,7 @@ use burn::tensor::{Bytes, DType, Shape};
 use burn_flex::FlexTensor;
 
 use super::simd::Isa;
-use super::{Weight, gradient, masked, run};
+use super::{Store, Weight, gradient, masked, run};
 use crate::{Layout, SparseOps, Spec};
 
 impl SparseOps for Flex {
@@ -22,10 +22,9 @@ impl SparseOps for Flex {
         let (x, bias) = (x.to_contiguous(), bias.to_contiguous());
         let (x, bias) = (floats(&x), floats(&bias));
         let n = x.len() / spec.cols;
-        let mut y = vec![0.0; n * spec.rows];
         let bias = (!bias.is_empty()).then_some(bias);
-        run(Isa::detect(), &weight, x, bias, spec.activation, &mut y);
-        tensor(y, [n, spec.rows])
+        let store = Store { bias, activation: spec.activation };
+        tensor(run(Isa::detect(), &weight, x, store), [n, spec.rows])
     }
 
     fn sparse_linear_dx(

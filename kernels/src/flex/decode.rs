@@ -1,10 +1,10 @@
 //! A few tokens on the grouped layout: every weight is read once, vectors lie along the rows of a
 //! group, and an input is one broadcast.
 
-use super::parallel::{Shared, for_each_part, part, threads};
+use super::parallel::{Shared, for_each_part, part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Weight, activate};
-use crate::{Activation, Layout};
+use super::{Store, Weight};
+use crate::Layout;
 
 /// Tokens up to which this beats transposing the input.
 const TOKENS: usize = 8;
@@ -21,23 +21,17 @@ pub(crate) fn fits(vector: usize, n: usize, isa: Isa) -> bool {
     n <= TOKENS && vector.is_multiple_of(dispatch(isa, Lanes))
 }
 
-pub(crate) fn run(
-    isa: Isa,
-    weight: &Weight<'_>,
-    x: &[f32],
-    bias: Option<&[f32]>,
-    activation: Activation,
-    y: &mut [f32],
-) {
+pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
     let Layout::Grouped { vector } = weight.layout else {
         unreachable!("chosen for the grouped layout only")
     };
     let n = x.len() / weight.cols;
-    let (groups, y) = (weight.rows.div_ceil(vector), Shared::new(y));
-    let parts = threads(weight.work() * n);
-    for_each_part(parts, |at| {
+    let groups = weight.rows.div_ceil(vector);
+    let team = team(weight.work() * n, 4 * weight.work());
+    let parts = if team.threads > 1 { team.threads * 4 } else { 1 };
+    for_each_part(parts, team, |at| {
         let groups = part(groups, at, parts);
-        dispatch(isa, Decode { weight, vector, groups, x, n, bias, activation, y });
+        dispatch(isa, Decode { weight, vector, groups, x, n, store, y });
     });
 }
 
@@ -47,8 +41,7 @@ struct Decode<'a> {
     groups: std::ops::Range<usize>,
     x: &'a [f32],
     n: usize,
-    bias: Option<&'a [f32]>,
-    activation: Activation,
+    store: Store<'a>,
     y: Shared,
 }
 
@@ -125,8 +118,8 @@ impl Decode<'_> {
                         }
                         let y = self.y.get().add(token * weight.rows);
                         for (&row, &sum) in rows.iter().zip(&buffer) {
-                            let shift = self.bias.map_or(0.0, |bias| bias[row as usize]);
-                            *y.add(row as usize) = activate(self.activation, sum + shift);
+                            let sum = sum + self.store.bias(row as usize);
+                            *y.add(row as usize) = self.store.activate_one(sum);
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Weight;
-use super::parallel::{Shared, for_each_part, part, threads};
+use super::parallel::{Shared, for_each_part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
 use super::tile::{Pack, Tile, cut, width};
 use crate::layout::TILE_ROWS;
@@ -11,11 +11,12 @@ use crate::layout::TILE_ROWS;
 /// `dx [n, cols] = dy [n, rows] · W`.
 pub(crate) fn dx(isa: Isa, weight: &Weight<'_>, dy: &[f32], dx: &mut [f32]) {
     let n = dy.len() / weight.rows;
-    let threads = threads(weight.work() * n);
-    let tiles = cut(isa, n, threads);
+    let team = team(weight.work() * n, 4 * weight.work());
+    let tiles = cut(isa, n, team.threads);
     let shared = Shared::new(dx);
-    for_each_part(threads, |thread| {
-        for tile in &tiles[part(tiles.len(), thread, threads)] {
+    for_each_part(tiles.len(), team, |at| {
+        {
+            let tile = &tiles[at];
             let width = width(isa, tile);
             let dyt = transpose(isa, dy, weight.rows, tile, width);
             let mut dxt = vec![0.0; weight.cols * width];

@@ -1,14 +1,14 @@
 //! Shfl-BW, vector-wise and block-wise: an ordinary dense register tile whose reduction is gathered
 //! (Huang et al., DAC'22, "in-buffer stitching"; here a kept column is a contiguous row of the tile).
 
-use super::Weight;
 use super::simd::Simd;
+use super::{Store, Weight};
 
 /// Kept columns per pass, so that their rows of the tile stay in the first-level cache while every
 /// row of the group uses them: 64 columns of 64 tokens are 16 KB.
 const PASS: usize = 64;
 
-/// `yt[row] = Σ values · xt[column]` for the groups `units`.
+/// `yt[row] = activation(bias + Σ values · xt[column])` for the groups `units`.
 ///
 /// # Safety
 /// `weight` is checked; `xt` holds `cols` and `yt` `rows` rows of `vectors · LANES` floats; no other
@@ -17,21 +17,21 @@ const PASS: usize = 64;
 pub(crate) unsafe fn run<S: Simd>(
     weight: &Weight<'_>,
     vector: usize,
+    store: Store<'_>,
     units: std::ops::Range<usize>,
-    xt: *const f32,
-    yt: *mut f32,
+    (xt, yt): (*const f32, *mut f32),
     vectors: usize,
 ) {
     // SAFETY: passed on.
     unsafe {
         match (vectors, S::TALL) {
-            (1, 8) => groups::<S, 8, 1>(weight, vector, units, xt, yt),
-            (2, 8) => groups::<S, 8, 2>(weight, vector, units, xt, yt),
-            (3, 8) => groups::<S, 8, 3>(weight, vector, units, xt, yt),
-            (1, _) => groups::<S, 4, 1>(weight, vector, units, xt, yt),
-            (2, _) => groups::<S, 4, 2>(weight, vector, units, xt, yt),
-            (3, _) => groups::<S, 4, 3>(weight, vector, units, xt, yt),
-            _ => groups::<S, 4, 4>(weight, vector, units, xt, yt),
+            (1, 8) => groups::<S, 8, 1>(weight, vector, store, units, xt, yt),
+            (2, 8) => groups::<S, 8, 2>(weight, vector, store, units, xt, yt),
+            (3, 8) => groups::<S, 8, 3>(weight, vector, store, units, xt, yt),
+            (1, _) => groups::<S, 4, 1>(weight, vector, store, units, xt, yt),
+            (2, _) => groups::<S, 4, 2>(weight, vector, store, units, xt, yt),
+            (3, _) => groups::<S, 4, 3>(weight, vector, store, units, xt, yt),
+            _ => groups::<S, 4, 4>(weight, vector, store, units, xt, yt),
         }
     }
 }
@@ -40,81 +40,100 @@ pub(crate) unsafe fn run<S: Simd>(
 unsafe fn groups<S: Simd, const ROWS: usize, const VECTORS: usize>(
     weight: &Weight<'_>,
     vector: usize,
+    store: Store<'_>,
     units: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
 ) {
-    let width = VECTORS * S::LANES;
     for group in units {
         let rows = &weight.order[group * vector..((group + 1) * vector).min(weight.rows)];
-        let (mut from, end) = (weight.offsets[group] as usize, weight.offsets[group + 1] as usize);
+        let (start, end) = (weight.offsets[group] as usize, weight.offsets[group + 1] as usize);
         // SAFETY: offsets, columns and rows were checked against the arrays they index; `yt` and
         // `xt` hold `width` floats for each row and column.
         unsafe {
-            if from == end {
-                for &row in rows {
-                    std::slice::from_raw_parts_mut(yt.add(row as usize * width), width).fill(0.0);
-                }
-            }
-            let mut first = true;
-            while from < end {
+            let mut from = start;
+            // A group without columns has one pass as well: it stores the bias.
+            loop {
                 let to = (from + PASS).min(end);
-                let columns = weight.columns.get_unchecked(from..to);
+                let pass = Pass {
+                    columns: weight.columns.get_unchecked(from..to),
+                    vector,
+                    xt,
+                    store,
+                    first: from == start,
+                    last: to == end,
+                };
                 let values = weight.values.as_ptr().add(from * vector);
                 let mut at = 0;
                 while at + ROWS <= rows.len() {
-                    let out = std::array::from_fn(|i| yt.add(rows[at + i] as usize * width));
-                    tile::<S, ROWS, VECTORS>(columns, values.add(at), vector, xt, out, first);
+                    let rows = std::array::from_fn(|i| rows[at + i] as usize);
+                    pass.tile::<S, ROWS, VECTORS>(values.add(at), rows, yt);
                     at += ROWS;
                 }
                 for (lane, &row) in rows.iter().enumerate().skip(at) {
-                    let out = [yt.add(row as usize * width)];
-                    tile::<S, 1, VECTORS>(columns, values.add(lane), vector, xt, out, first);
+                    pass.tile::<S, 1, VECTORS>(values.add(lane), [row as usize], yt);
                 }
-                (from, first) = (to, false);
+                if to == end {
+                    break;
+                }
+                from = to;
             }
         }
     }
 }
 
-/// `out[i] (+)= Σ_k values[k · vector + i] · xt[columns[k]]`, all sums in registers.
-#[inline(always)]
-unsafe fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
-    columns: &[i32],
-    values: *const f32,
+/// Some kept columns of a group.
+struct Pass<'a> {
+    columns: &'a [i32],
     vector: usize,
     xt: *const f32,
-    out: [*mut f32; ROWS],
+    store: Store<'a>,
     first: bool,
-) {
-    // SAFETY: the caller checked what every pointer reaches.
-    unsafe {
-        let mut sums = [[S::zero(); VECTORS]; ROWS];
-        if !first {
+    last: bool,
+}
+
+impl Pass<'_> {
+    /// `yt[rows[i]] (+)= Σ_k values[k · vector + i] · xt[columns[k]]`, all sums in registers.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
+        &self,
+        values: *const f32,
+        rows: [usize; ROWS],
+        yt: *mut f32,
+    ) {
+        let width = VECTORS * S::LANES;
+        // SAFETY: the caller checked what every pointer reaches.
+        unsafe {
+            let mut sums = [[S::zero(); VECTORS]; ROWS];
             for i in 0..ROWS {
                 for j in 0..VECTORS {
-                    sums[i][j] = S::load(out[i].add(j * S::LANES));
+                    sums[i][j] = if self.first {
+                        S::splat(self.store.bias(rows[i]))
+                    } else {
+                        S::load(yt.add(rows[i] * width + j * S::LANES))
+                    };
                 }
             }
-        }
-        let mut weights = values;
-        for &column in columns {
-            let row = xt.add(column as usize * (VECTORS * S::LANES));
-            let mut x = [S::zero(); VECTORS];
-            for j in 0..VECTORS {
-                x[j] = S::load(row.add(j * S::LANES));
+            let mut weights = values;
+            for &column in self.columns {
+                let row = self.xt.add(column as usize * width);
+                let mut x = [S::zero(); VECTORS];
+                for j in 0..VECTORS {
+                    x[j] = S::load(row.add(j * S::LANES));
+                }
+                for i in 0..ROWS {
+                    let w = S::splat(*weights.add(i));
+                    for j in 0..VECTORS {
+                        sums[i][j] = S::fma(w, x[j], sums[i][j]);
+                    }
+                }
+                weights = weights.add(self.vector);
             }
             for i in 0..ROWS {
-                let w = S::splat(*weights.add(i));
                 for j in 0..VECTORS {
-                    sums[i][j] = S::fma(w, x[j], sums[i][j]);
+                    let at = yt.add(rows[i] * width + j * S::LANES);
+                    S::store(at, self.store.activate::<S>(sums[i][j], self.last));
                 }
-            }
-            weights = weights.add(vector);
-        }
-        for i in 0..ROWS {
-            for j in 0..VECTORS {
-                S::store(out[i].add(j * S::LANES), sums[i][j]);
             }
         }
     }

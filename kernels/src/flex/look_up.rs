@@ -1,11 +1,11 @@
 //! A few tokens on the balanced layout: 16 rows at a time, each lane looks up its own input of the
 //! block in registers.
 
-use super::parallel::{Shared, for_each_part, part, threads, with_scratch};
+use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Weight, activate};
+use super::{Store, Weight};
+use crate::Layout;
 use crate::layout::TILE_ROWS;
-use crate::{Activation, Layout};
 
 /// Tokens up to which looking up beats transposing the input.
 const TOKENS: usize = 4;
@@ -23,20 +23,14 @@ pub(crate) fn fits(block: usize, n: usize, isa: Isa) -> bool {
     n <= TOKENS && matches!(block, 2 | 4 | 8 | 16 | 32) && dispatch(isa, Has)
 }
 
-pub(crate) fn run(
-    isa: Isa,
-    weight: &Weight<'_>,
-    x: &[f32],
-    bias: Option<&[f32]>,
-    activation: Activation,
-    y: &mut [f32],
-) {
+pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
     let Layout::Balanced { block, kept } = weight.layout else {
         unreachable!("chosen for the balanced layout only")
     };
     let n = x.len() / weight.cols;
-    let (tiles, y) = (weight.rows.div_ceil(TILE_ROWS), Shared::new(y));
-    let parts = threads(weight.work() * n);
+    let tiles = weight.rows.div_ceil(TILE_ROWS);
+    let team = team(weight.work() * n, 5 * weight.work());
+    let parts = if team.threads > 1 { team.threads * 4 } else { 1 };
     // The last block's table may reach past the input.
     let padded = weight.tile_rows();
     with_scratch(n * padded, |scratch| {
@@ -45,10 +39,10 @@ pub(crate) fn run(
             copy[weight.cols..].fill(0.0);
         }
         let x = &*scratch;
-        for_each_part(parts, |at| {
+        for_each_part(parts, team, |at| {
             let tiles = part(tiles, at, parts);
             let layout = (block, kept);
-            dispatch(isa, LookUp { weight, layout, tiles, x, padded, n, bias, activation, y });
+            dispatch(isa, LookUp { weight, layout, tiles, x, padded, n, store, y });
         });
     });
 }
@@ -60,8 +54,7 @@ struct LookUp<'a> {
     x: &'a [f32],
     padded: usize,
     n: usize,
-    bias: Option<&'a [f32]>,
-    activation: Activation,
+    store: Store<'a>,
     y: Shared,
 }
 
@@ -120,8 +113,8 @@ impl LookUp<'_> {
                     let first = tile * TILE_ROWS;
                     let y = self.y.get().add(token * weight.rows + first);
                     for lane in 0..TILE_ROWS.min(weight.rows - first) {
-                        let shift = self.bias.map_or(0.0, |bias| bias[first + lane]);
-                        *y.add(lane) = activate(self.activation, buffer[lane] + shift);
+                        let sum = buffer[lane] + self.store.bias(first + lane);
+                        *y.add(lane) = self.store.activate_one(sum);
                     }
                 }
             }

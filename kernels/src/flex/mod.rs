@@ -3,6 +3,11 @@
 //! Tokens become the lanes of vectors: `x` is transposed once into tiles `[feature][token]`
 //! ([`tile`]), where a kept column is one contiguous row that any number of outputs can use.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "register tiles index several arrays by one counter, unrolled"
+)]
+
 mod backend;
 mod decode;
 mod gradient;
@@ -12,13 +17,16 @@ mod masked;
 mod parallel;
 mod rows;
 mod simd;
+mod store;
 mod tile;
 mod weight;
 
 pub(crate) use simd::Isa;
+pub(crate) use store::Store;
 pub(crate) use weight::Weight;
 
-use crate::{Activation, Layout};
+use crate::Layout;
+use parallel::Shared;
 
 /// The kernel that [`run`] takes for a weight and a number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,30 +66,20 @@ impl Kernel {
 ///
 /// # Panics
 /// When slices do not have these lengths; the callers have checked them.
-pub(crate) fn run(
-    isa: Isa,
-    weight: &Weight<'_>,
-    x: &[f32],
-    bias: Option<&[f32]>,
-    activation: Activation,
-    y: &mut [f32],
-) {
+pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>) -> Vec<f32> {
     let n = x.len() / weight.cols;
-    assert_eq!((x.len(), y.len()), (n * weight.cols, n * weight.rows));
-    assert!(bias.is_none_or(|bias| bias.len() == weight.rows));
-    if n == 0 {
-        return;
+    assert_eq!(x.len(), n * weight.cols);
+    assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
+    let mut y = Vec::with_capacity(n * weight.rows);
+    if n > 0 {
+        let out = Shared::spare(&mut y);
+        match Kernel::choose(weight.layout, n, isa) {
+            Kernel::Decode => decode::run(isa, weight, x, store, out),
+            Kernel::LookUp => look_up::run(isa, weight, x, store, out),
+            Kernel::Tiles | Kernel::Rows => tile::run(isa, weight, x, store, out),
+        }
     }
-    match Kernel::choose(weight.layout, n, isa) {
-        Kernel::Decode => decode::run(isa, weight, x, bias, activation, y),
-        Kernel::LookUp => look_up::run(isa, weight, x, bias, activation, y),
-        Kernel::Tiles | Kernel::Rows => tile::run(isa, weight, x, bias, activation, y),
-    }
-}
-
-pub(crate) fn activate(activation: Activation, value: f32) -> f32 {
-    match activation {
-        Activation::None => value,
-        Activation::Relu => value.max(0.0),
-    }
+    // SAFETY: every kernel writes every row of every token; zeroing first would touch all of it twice.
+    unsafe { y.set_len(n * weight.rows) };
+    y
 }

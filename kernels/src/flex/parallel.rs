@@ -1,26 +1,110 @@
 use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Multiply-adds below which waking a second thread costs more than it brings.
-const WORTH_A_THREAD: usize = 1 << 16;
+use rayon::prelude::*;
 
-/// How many threads are worth `work` multiply-adds.
-pub(crate) fn threads(work: usize) -> usize {
-    (work / WORTH_A_THREAD).clamp(1, rayon::current_num_threads())
+/// Seconds of work below which waking another thread costs more than it brings.
+const WORTH_A_THREAD: f64 = 20e-6;
+
+/// Multiply-adds and bytes that one thread gets through in a second, roughly: only the decision to
+/// share work out depends on them.
+const MULTIPLY_ADDS: f64 = 80e9;
+const BYTES: f64 = 50e9;
+
+/// Seconds of work above which all of it is left to rayon's own threads.
+const WORTH_THE_POOL: f64 = 200e-6;
+
+/// Who does a piece of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Team {
+    /// How many threads are worth it.
+    pub(crate) threads: usize,
+    /// Whether the calling thread leaves the work to the pool.
+    pool: bool,
 }
 
-/// Runs `each(part, parts)` for all parts, on as many threads.
-pub(crate) fn for_each_part(parts: usize, each: impl Fn(usize) + Sync) {
-    match parts {
-        0 => {}
-        1 => each(0),
-        2 => {
-            rayon::join(|| each(0), || each(1));
+/// Who is worth `work` multiply-adds over `bytes` of weights.
+pub(crate) fn team(work: usize, bytes: usize) -> Team {
+    let seconds = (work as f64 / MULTIPLY_ADDS).max(bytes as f64 / BYTES);
+    let threads = ((seconds / WORTH_A_THREAD) as usize).clamp(1, rayon::current_num_threads());
+    Team { threads, pool: seconds > WORTH_THE_POOL }
+}
+
+/// Parts that threads take one after the other.
+struct Job {
+    next: AtomicUsize,
+    done: AtomicUsize,
+    parts: usize,
+    each: *const (dyn Fn(usize) + Sync),
+}
+
+// SAFETY: `each` may be called from any thread, and is only while the caller waits for `done`.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    /// Takes parts until none is left.
+    fn work(&self) {
+        loop {
+            let part = self.next.fetch_add(1, Ordering::Relaxed);
+            if part >= self.parts {
+                return;
+            }
+            let done = Done(&self.done);
+            // SAFETY: a part below `parts` is taken once; the caller of `for_each_part`, who owns
+            // `each`, waits until all of them are done. A thread that comes late takes none and
+            // never touches `each`.
+            unsafe { (*self.each)(part) };
+            drop(done);
         }
-        _ => rayon::scope(|scope| {
-            let each = &each;
-            (1..parts).for_each(|part| scope.spawn(move |_| each(part)));
-            each(0);
-        }),
+    }
+}
+
+/// Counts a part as done, even one that panicked: the caller must not wait forever.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Runs `each(part)` for all `parts`.
+///
+/// Short work is done by this thread, which starts at once, and by those of rayon's that wake in
+/// time: to hand it over and be woken again takes 30 µs on the machines measured. Long work is handed
+/// over: beside a full pool the caller would be one thread too many for the cores.
+pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Sync) {
+    if team.threads < 2 || parts < 2 {
+        return (0..parts).for_each(each);
+    }
+    if team.pool || rayon::current_thread_index().is_some() {
+        return (0..parts).into_par_iter().with_max_len(1).for_each(|part| each(part));
+    }
+    let threads = team.threads;
+    let each: &(dyn Fn(usize) + Sync) = &each;
+    // SAFETY: only the lifetime changes; `Job::work` says why no call outlives this function.
+    let each = unsafe {
+        std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(each)
+    };
+    let job = Job { next: AtomicUsize::new(0), done: AtomicUsize::new(0), parts, each };
+    let job = Arc::new(job);
+    for _ in 1..threads.min(parts) {
+        let job = job.clone();
+        rayon::spawn(move || job.work());
+    }
+    job.work();
+    let mut spins = 0_u32;
+    while job.done.load(Ordering::Acquire) < parts {
+        spins += 1;
+        // Parts are short; a thread that lost its core should get it back, though.
+        if spins.is_multiple_of(1 << 12) {
+            std::thread::yield_now()
+        } else {
+            std::hint::spin_loop()
+        }
     }
 }
 
@@ -29,18 +113,27 @@ pub(crate) fn part(len: usize, part: usize, parts: usize) -> std::ops::Range<usi
     len * part / parts..len * (part + 1) / parts
 }
 
-/// Hands out a buffer of `len` floats of unspecified content, kept by this thread between calls.
+/// One cache line: a vector that straddles two costs two accesses.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+#[allow(dead_code, reason = "only its size and alignment are used")]
+struct Line([f32; 16]);
+
+/// Hands out a buffer of `len` floats of unspecified content, aligned to cache lines and kept by this
+/// thread between calls.
 pub(crate) fn with_scratch<R>(len: usize, use_it: impl FnOnce(&mut [f32]) -> R) -> R {
     thread_local! {
-        static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+        static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     }
     // Taken out while in use: a thread that waits in here may be given other work that needs scratch.
-    let mut buffer = SCRATCH.with(|scratch| std::mem::take(&mut *scratch.borrow_mut()));
-    if buffer.len() < len {
-        buffer.resize(len, 0.0);
+    let mut lines = SCRATCH.with(|scratch| std::mem::take(&mut *scratch.borrow_mut()));
+    if lines.len() * 16 < len {
+        lines.resize(len.div_ceil(16), Line([0.0; 16]));
     }
-    let result = use_it(&mut buffer[..len]);
-    SCRATCH.with(|scratch| *scratch.borrow_mut() = buffer);
+    // SAFETY: a line is 16 floats without padding, and there are at least `len` of them.
+    let floats = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<f32>(), len) };
+    let result = use_it(floats);
+    SCRATCH.with(|scratch| *scratch.borrow_mut() = lines);
     result
 }
 
@@ -51,6 +144,11 @@ pub(crate) struct Shared(*mut f32);
 impl Shared {
     pub(crate) fn new(slice: &mut [f32]) -> Self {
         Self(slice.as_mut_ptr())
+    }
+
+    /// The spare capacity of a vector.
+    pub(crate) fn spare(vector: &mut Vec<f32>) -> Self {
+        Self(vector.as_mut_ptr())
     }
 
     pub(crate) fn get(self) -> *mut f32 {

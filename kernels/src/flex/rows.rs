@@ -1,8 +1,8 @@
 //! Balanced and unstructured rows: a kept weight is one broadcast, its input a contiguous row of the
 //! tile.
 
-use super::Weight;
 use super::simd::Simd;
+use super::{Store, Weight};
 use crate::layout::TILE_ROWS;
 
 /// Columns per pass of the balanced kernel, so that their rows of the tile stay in the first-level
@@ -12,7 +12,7 @@ const PASS_COLUMNS: usize = 128;
 /// Tiles of 16 rows per chunk, so that the sums of a chunk stay in the second-level cache.
 const CHUNK: usize = 64;
 
-/// `yt[row] = Σ values · xt[column]` for the tiles of 16 rows `units` of a balanced weight.
+/// `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of a balanced weight.
 ///
 /// # Safety
 /// `weight` is checked; `xt` holds `tile_rows` and `yt` `rows` rows of `vectors · LANES` floats; no
@@ -21,18 +21,18 @@ const CHUNK: usize = 64;
 pub(crate) unsafe fn balanced<S: Simd>(
     weight: &Weight<'_>,
     layout: (usize, usize),
+    store: Store<'_>,
     units: std::ops::Range<usize>,
-    xt: *const f32,
-    yt: *mut f32,
+    (xt, yt): (*const f32, *mut f32),
     vectors: usize,
 ) {
     // SAFETY: passed on. As many rows at a time as give eight independent sums.
     unsafe {
         match vectors {
-            1 => chunks::<S, 8, 1>(weight, layout, units, xt, yt),
-            2 => chunks::<S, 4, 2>(weight, layout, units, xt, yt),
-            3 => chunks::<S, 4, 3>(weight, layout, units, xt, yt),
-            _ => chunks::<S, 2, 4>(weight, layout, units, xt, yt),
+            1 => chunks::<S, 8, 1>(weight, layout, store, units, xt, yt),
+            2 => chunks::<S, 4, 2>(weight, layout, store, units, xt, yt),
+            3 => chunks::<S, 4, 3>(weight, layout, store, units, xt, yt),
+            _ => chunks::<S, 2, 4>(weight, layout, store, units, xt, yt),
         }
     }
 }
@@ -41,6 +41,7 @@ pub(crate) unsafe fn balanced<S: Simd>(
 unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
     weight: &Weight<'_>,
     (block, kept): (usize, usize),
+    store: Store<'_>,
     units: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
@@ -63,11 +64,13 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
                         let out = yt.add((tile * TILE_ROWS + at) * width);
                         let stored = ROWS.min(rows - at);
                         let mut sums = [[S::zero(); VECTORS]; ROWS];
-                        if from > 0 {
-                            for i in 0..stored {
-                                for j in 0..VECTORS {
-                                    sums[i][j] = S::load(out.add(i * width + j * S::LANES));
-                                }
+                        for i in 0..stored {
+                            for j in 0..VECTORS {
+                                sums[i][j] = if from > 0 {
+                                    S::load(out.add(i * width + j * S::LANES))
+                                } else {
+                                    S::splat(store.bias(tile * TILE_ROWS + at + i))
+                                };
                             }
                         }
                         for b in from..to {
@@ -89,7 +92,8 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
                         }
                         for i in 0..stored {
                             for j in 0..VECTORS {
-                                S::store(out.add(i * width + j * S::LANES), sums[i][j]);
+                                let sum = store.activate::<S>(sums[i][j], to == blocks);
+                                S::store(out.add(i * width + j * S::LANES), sum);
                             }
                         }
                     }
@@ -100,26 +104,26 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// `yt[row] = Σ values · xt[column]` for the tiles of 16 rows `units` of an unstructured weight.
+/// `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of an unstructured weight.
 ///
 /// # Safety
 /// As [`balanced`].
 #[inline(always)]
 pub(crate) unsafe fn plain<S: Simd>(
     weight: &Weight<'_>,
+    store: Store<'_>,
     units: std::ops::Range<usize>,
-    xt: *const f32,
-    yt: *mut f32,
+    (xt, yt): (*const f32, *mut f32),
     vectors: usize,
 ) {
     let rows = units.start * TILE_ROWS..(units.end * TILE_ROWS).min(weight.rows);
     // SAFETY: passed on.
     unsafe {
         match vectors {
-            1 => plain_rows::<S, 1>(weight, rows, xt, yt),
-            2 => plain_rows::<S, 2>(weight, rows, xt, yt),
-            3 => plain_rows::<S, 3>(weight, rows, xt, yt),
-            _ => plain_rows::<S, 4>(weight, rows, xt, yt),
+            1 => plain_rows::<S, 1>(weight, store, rows, xt, yt),
+            2 => plain_rows::<S, 2>(weight, store, rows, xt, yt),
+            3 => plain_rows::<S, 3>(weight, store, rows, xt, yt),
+            _ => plain_rows::<S, 4>(weight, store, rows, xt, yt),
         }
     }
 }
@@ -127,6 +131,7 @@ pub(crate) unsafe fn plain<S: Simd>(
 #[inline(always)]
 unsafe fn plain_rows<S: Simd, const VECTORS: usize>(
     weight: &Weight<'_>,
+    store: Store<'_>,
     rows: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
@@ -152,7 +157,8 @@ unsafe fn plain_rows<S: Simd, const VECTORS: usize>(
             for j in 0..VECTORS {
                 let low = S::add(sums[0][j], sums[1][j]);
                 let high = S::add(sums[2][j], sums[3][j]);
-                S::store(yt.add(row * width + j * S::LANES), S::add(low, high));
+                let sum = S::add(S::splat(store.bias(row)), S::add(low, high));
+                S::store(yt.add(row * width + j * S::LANES), store.activate::<S>(sum, true));
             }
         }
     }

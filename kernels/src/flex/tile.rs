@@ -1,9 +1,12 @@
 //! Tiles of tokens: `x` transposed to `[feature][token]`, outputs `[row][token]` transposed back.
 
-use super::parallel::{Shared, for_each_part, part, threads, with_scratch};
+use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Weight, grouped, rows};
-use crate::{Activation, Layout};
+use super::{Store, Weight, grouped, rows};
+use crate::Layout;
+
+/// Parts that a shared phase is cut into, per thread: a thread that wakes late still finds some.
+const PARTS_PER_THREAD: usize = 4;
 
 /// Tokens `first..first + tokens` in `vectors` vectors of lanes.
 #[derive(Debug, Clone, Copy)]
@@ -46,51 +49,46 @@ pub(crate) fn width(isa: Isa, tile: &Tile) -> usize {
     tile.vectors * dispatch(isa, Limits).0
 }
 
-pub(crate) fn run(
-    isa: Isa,
-    weight: &Weight<'_>,
-    x: &[f32],
-    bias: Option<&[f32]>,
-    activation: Activation,
-    y: &mut [f32],
-) {
+pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
     let n = x.len() / weight.cols;
-    let threads = threads(weight.work() * n);
-    let tiles = cut(isa, n, threads);
+    let team = team(weight.work() * n, 4 * weight.work());
+    let tiles = cut(isa, n, team.threads);
     let (x_rows, rows) = (weight.tile_rows(), weight.rows);
-    let y = Shared::new(y);
     let pack = |tile: &Tile, features, xt| {
         dispatch(isa, Pack { x, cols: weight.cols, tile, features, xt });
     };
     let multiply =
-        |tile: &Tile, units, xt, yt| dispatch(isa, Multiply { weight, tile, units, xt, yt });
+        |tile: &Tile, units, xt, yt| dispatch(isa, Multiply { weight, store, tile, units, xt, yt });
     let unpack = |tile: &Tile, range, yt| {
-        dispatch(isa, Unpack { yt, rows, tile, range, bias, activation, y });
+        dispatch(isa, Unpack { yt, rows, tile, range, y });
     };
-    if tiles.len() >= threads {
+    if tiles.len() >= team.threads {
         // Whole tiles per thread: packed input and output stay in its own cache.
-        for_each_part(threads, |thread| {
-            for tile in &tiles[part(tiles.len(), thread, threads)] {
-                let width = width(isa, tile);
-                with_scratch((x_rows + rows) * width, |scratch| {
-                    let (xt, yt) = scratch.split_at_mut(x_rows * width);
-                    let (xt, yt) = (Shared::new(xt), Shared::new(yt));
-                    pack(tile, 0..x_rows, xt);
-                    multiply(tile, 0..units(weight), xt, yt);
-                    unpack(tile, 0..rows, yt);
-                });
-            }
+        for_each_part(tiles.len(), team, |at| {
+            let tile = &tiles[at];
+            let width = width(isa, tile);
+            with_scratch((x_rows + rows) * width, |scratch| {
+                let (xt, yt) = scratch.split_at_mut(x_rows * width);
+                let (xt, yt) = (Shared::new(xt), Shared::new(yt));
+                pack(tile, 0..x_rows, xt);
+                multiply(tile, 0..units(weight), xt, yt);
+                unpack(tile, 0..rows, yt);
+            });
         });
     } else {
         // Fewer tiles than threads: all threads share each tile, phase by phase.
+        let parts = team.threads * PARTS_PER_THREAD;
         for tile in &tiles {
             let width = width(isa, tile);
             with_scratch((x_rows + rows) * width, |scratch| {
                 let (xt, yt) = scratch.split_at_mut(x_rows * width);
                 let (xt, yt) = (Shared::new(xt), Shared::new(yt));
-                for_each_part(threads, |t| pack(tile, part(x_rows, t, threads), xt));
-                for_each_part(threads, |t| multiply(tile, part(units(weight), t, threads), xt, yt));
-                for_each_part(threads, |t| unpack(tile, part(rows, t, threads), yt));
+                let share = |len, run: &(dyn Fn(std::ops::Range<usize>) + Sync)| {
+                    for_each_part(parts, team, |at| run(part(len, at, parts)));
+                };
+                share(x_rows, &|features| pack(tile, features, xt));
+                share(units(weight), &|units| multiply(tile, units, xt, yt));
+                share(rows, &|range| unpack(tile, range, yt));
             });
         }
     }
@@ -106,6 +104,7 @@ fn units(weight: &Weight<'_>) -> usize {
 
 struct Multiply<'a> {
     weight: &'a Weight<'a>,
+    store: Store<'a>,
     tile: &'a Tile,
     units: std::ops::Range<usize>,
     xt: Shared,
@@ -117,26 +116,18 @@ impl Work for Multiply<'_> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let (xt, yt) = (self.xt.get().cast_const(), self.yt.get());
+        let Self { weight, store, units, .. } = self;
+        let (tiles, vectors) = ((self.xt.get().cast_const(), self.yt.get()), self.tile.vectors);
         // SAFETY: `xt` holds the tile's packed input, `yt` room for every row; units are disjoint.
         unsafe {
-            match self.weight.layout {
+            match weight.layout {
                 Layout::Grouped { vector } => {
-                    grouped::run::<S>(self.weight, vector, self.units, xt, yt, self.tile.vectors);
+                    grouped::run::<S>(weight, vector, store, units, tiles, vectors);
                 }
                 Layout::Balanced { block, kept } => {
-                    rows::balanced::<S>(
-                        self.weight,
-                        (block, kept),
-                        self.units,
-                        xt,
-                        yt,
-                        self.tile.vectors,
-                    );
+                    rows::balanced::<S>(weight, (block, kept), store, units, tiles, vectors);
                 }
-                Layout::Rows => {
-                    rows::plain::<S>(self.weight, self.units, xt, yt, self.tile.vectors)
-                }
+                Layout::Rows => rows::plain::<S>(weight, store, units, tiles, vectors),
             }
         }
     }
@@ -159,11 +150,13 @@ impl Work for Pack<'_> {
         let Self { x, cols, tile, features, xt } = self;
         let (xt, width) = (xt.get(), tile.vectors * S::LANES);
         let x = &x[tile.first * cols..(tile.first + tile.tokens) * cols];
-        let mut from = features.start;
-        while from < features.end {
-            let whole = from + S::LANES <= features.end.min(cols);
-            let to = if whole { from + S::LANES } else { from + 1 };
-            for lane in (0..width).step_by(S::LANES) {
+        // A vector of tokens at a time: as many rows of `x` are read side by side, few enough for the
+        // CPU to foresee each.
+        for lane in (0..width).step_by(S::LANES) {
+            let mut from = features.start;
+            while from < features.end {
+                let whole = from + S::LANES <= features.end.min(cols);
+                let to = if whole { from + S::LANES } else { from + 1 };
                 // SAFETY: whole blocks lie inside `x` and the tile; `xt` has a row of `width` floats
                 // for every feature of the range.
                 unsafe {
@@ -180,20 +173,18 @@ impl Work for Pack<'_> {
                         }
                     }
                 }
+                from = to;
             }
-            from = to;
         }
     }
 }
 
-/// `y[token][row] = activation(yt[row][token] + bias[row])`.
+/// `y[token][row] = yt[row][token]`.
 struct Unpack<'a> {
     yt: Shared,
     rows: usize,
     tile: &'a Tile,
     range: std::ops::Range<usize>,
-    bias: Option<&'a [f32]>,
-    activation: Activation,
     y: Shared,
 }
 
@@ -202,28 +193,17 @@ impl Work for Unpack<'_> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let Self { yt, rows, tile, range, bias, activation, y } = self;
+        let Self { yt, rows, tile, range, y } = self;
         let (yt, width) = (yt.get(), tile.vectors * S::LANES);
-        let mut from = range.start;
-        while from < range.end {
-            let whole = from + S::LANES <= range.end;
-            let to = if whole { from + S::LANES } else { from + 1 };
-            // SAFETY: `yt` holds `width` floats for every row, `y` `rows` floats for every token of
-            // the tile; parts own disjoint rows of both.
-            unsafe {
-                for row in from..to {
-                    let shift = bias.map_or(0.0, |bias| bias[row]);
-                    for lane in (0..width).step_by(S::LANES) {
-                        let at = yt.add(row * width + lane);
-                        let mut value = S::add(S::load(at), S::splat(shift));
-                        if activation == Activation::Relu {
-                            value = S::max(value, S::zero());
-                        }
-                        S::store(at, value);
-                    }
-                }
-                let y = y.get().add(tile.first * rows + from);
-                for lane in (0..tile.tokens).step_by(S::LANES) {
+        for lane in (0..tile.tokens).step_by(S::LANES) {
+            let mut from = range.start;
+            while from < range.end {
+                let whole = from + S::LANES <= range.end;
+                let to = if whole { from + S::LANES } else { from + 1 };
+                // SAFETY: `yt` holds `width` floats for every row, `y` `rows` floats for every token
+                // of the tile; parts own disjoint rows of both.
+                unsafe {
+                    let y = y.get().add(tile.first * rows + from);
                     if whole && lane + S::LANES <= tile.tokens {
                         S::transpose(yt.add(from * width + lane), width, y.add(lane * rows), rows);
                     } else {
@@ -234,8 +214,8 @@ impl Work for Unpack<'_> {
                         }
                     }
                 }
+                from = to;
             }
-            from = to;
         }
     }
 }

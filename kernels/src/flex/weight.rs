@@ -135,8 +135,9 @@ impl Weight<'_> {
                 let (per_row, blocks) = (self.kept_per_row(), self.cols.div_ceil(block));
                 for row in rows {
                     for slot in 0..per_row {
+                        // Without kept weights in full blocks, all are in the short last one.
                         let in_block =
-                            if kept == 0 { blocks - 1 } else { (slot / kept).min(blocks - 1) };
+                            slot.checked_div(kept).map_or(blocks - 1, |b| b.min(blocks - 1));
                         let at = ((row / TILE_ROWS) * per_row + slot) * TILE_ROWS + row % TILE_ROWS;
                         let col = in_block * block + usize::from(self.in_block[at]);
                         if col < self.cols {

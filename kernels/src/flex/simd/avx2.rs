@@ -50,6 +50,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn prefetch(at: *const f32) {
+        // SAFETY: a prefetch of any address is a hint and faults nowhere; every x86-64 CPU has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+
+    #[inline(always)]
     unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         // SAFETY: as in `zero`; the blocks hold eight rows of eight floats at their strides.
         unsafe {

@@ -43,6 +43,10 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
 
+    /// Asks for a cache line that will be read soon; any address will do.
+    #[inline(always)]
+    fn prefetch(_at: *const f32) {}
+
     /// Writes the `LANES x LANES` block at `from` transposed to `to`; strides in floats.
     #[inline(always)]
     unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
