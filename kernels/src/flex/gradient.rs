@@ -12,7 +12,7 @@ use crate::layout::TILE_ROWS;
 pub(crate) fn dx(isa: Isa, weight: &Weight<'_>, dy: &[f32], dx: &mut [f32]) {
     let n = dy.len() / weight.rows;
     let team = team(weight.work() * n, 4 * weight.work());
-    let tiles = cut(isa, n, team.threads);
+    let tiles = cut(isa, weight.layout, n, team.threads);
     let shared = Shared::new(dx);
     for_each_part(tiles.len(), team, |at| {
         {

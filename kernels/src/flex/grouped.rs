@@ -5,8 +5,8 @@ use super::simd::Simd;
 use super::{Store, Weight};
 
 /// Kept columns per pass, so that their rows of the tile stay in the first-level cache while every
-/// row of the group uses them: 64 columns of 64 tokens are 16 KB.
-const PASS: usize = 64;
+/// row of the group uses them: 128 columns of 32 tokens are 16 KB.
+const PASS: usize = 128;
 
 /// `yt[row] = activation(bias + Σ values · xt[column])` for the groups `units`.
 ///
@@ -26,12 +26,10 @@ pub(crate) unsafe fn run<S: Simd>(
     unsafe {
         match (vectors, S::TALL) {
             (1, 8) => groups::<S, 8, 1>(weight, vector, store, units, xt, yt),
-            (2, 8) => groups::<S, 8, 2>(weight, vector, store, units, xt, yt),
-            (3, 8) => groups::<S, 8, 3>(weight, vector, store, units, xt, yt),
+            (_, 8) => groups::<S, 8, 2>(weight, vector, store, units, xt, yt),
             (1, _) => groups::<S, 4, 1>(weight, vector, store, units, xt, yt),
             (2, _) => groups::<S, 4, 2>(weight, vector, store, units, xt, yt),
-            (3, _) => groups::<S, 4, 3>(weight, vector, store, units, xt, yt),
-            _ => groups::<S, 4, 4>(weight, vector, store, units, xt, yt),
+            _ => groups::<S, 4, 3>(weight, vector, store, units, xt, yt),
         }
     }
 }

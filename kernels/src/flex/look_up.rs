@@ -1,5 +1,5 @@
-//! A few tokens on the balanced layout: 16 rows at a time, each lane looks up its own input of the
-//! block in registers.
+//! The balanced layout where a block fits a register table: 16 rows at a time, each lane looks up its
+//! own input of the block. Tokens need no transposition, on the way in or out.
 
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
@@ -7,20 +7,30 @@ use super::{Store, Weight};
 use crate::Layout;
 use crate::layout::TILE_ROWS;
 
-/// Tokens up to which looking up beats transposing the input.
-const TOKENS: usize = 4;
+/// Tokens that share one reading of the weights: their tables fill 16 registers, their sums 8.
+const TOKENS: usize = 8;
 
-/// Whether this CPU can look up blocks of this size.
+/// Columns per pass, so that eight tokens' inputs stay in the first-level cache: 32 KB.
+const PASS_COLUMNS: usize = 1024;
+
+/// Weights of a pass over a chunk of rows, so that they stay in the second-level cache while all
+/// tokens use them.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Tokens up to which looking up beats transposing the input for the row kernel: there both wait for
+/// their one look-up, or their more than one load, of every multiply-add.
+const MOST_TOKENS: usize = 16;
+
+/// Whether this CPU can look up blocks of this size, and the tokens are few enough for it to pay.
 pub(crate) fn fits(block: usize, n: usize, isa: Isa) -> bool {
     struct Has;
     impl Work for Has {
         type Output = bool;
         unsafe fn run<S: Simd>(self) -> bool {
-            // SAFETY: 32 floats and 16 bytes are there to read.
-            unsafe { S::look_up::<32>([0.0; 32].as_ptr(), [0; 16].as_ptr()).is_some() }
+            S::LOOKS_UP
         }
     }
-    n <= TOKENS && matches!(block, 2 | 4 | 8 | 16 | 32) && dispatch(isa, Has)
+    n <= MOST_TOKENS && matches!(block, 2 | 4 | 8 | 16 | 32) && dispatch(isa, Has)
 }
 
 pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
@@ -30,20 +40,24 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y:
     let n = x.len() / weight.cols;
     let tiles = weight.rows.div_ceil(TILE_ROWS);
     let team = team(weight.work() * n, 5 * weight.work());
-    let parts = if team.threads > 1 { team.threads * 4 } else { 1 };
-    // The last block's table may reach past the input.
+    let parts = if team.threads > 1 { (team.threads * 4).min(tiles) } else { 1 };
+    let multiply = |x: &[f32], stride| {
+        for_each_part(parts, team, |at| {
+            let (tiles, layout) = (part(tiles, at, parts), (block, kept));
+            dispatch(isa, LookUp { weight, layout, tiles, x, stride, n, store, y });
+        });
+    };
+    // The table of every block reads 32 floats: past the input where that is not in whole blocks.
+    if block == 32 && weight.cols.is_multiple_of(32) {
+        return multiply(x, weight.cols);
+    }
     let padded = weight.tile_rows();
     with_scratch(n * padded, |scratch| {
         for (copy, x) in scratch.chunks_exact_mut(padded).zip(x.chunks_exact(weight.cols)) {
             copy[..weight.cols].copy_from_slice(x);
             copy[weight.cols..].fill(0.0);
         }
-        let x = &*scratch;
-        for_each_part(parts, team, |at| {
-            let tiles = part(tiles, at, parts);
-            let layout = (block, kept);
-            dispatch(isa, LookUp { weight, layout, tiles, x, padded, n, store, y });
-        });
+        multiply(scratch, padded);
     });
 }
 
@@ -52,7 +66,8 @@ struct LookUp<'a> {
     layout: (usize, usize),
     tiles: std::ops::Range<usize>,
     x: &'a [f32],
-    padded: usize,
+    /// Floats from one token's input to the next.
+    stride: usize,
     n: usize,
     store: Store<'a>,
     y: Shared,
@@ -63,61 +78,138 @@ impl Work for LookUp<'_> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        // SAFETY: passed on.
-        unsafe {
-            match (self.n, self.layout.0) {
-                (1, 32) => self.tokens::<S, 1, 32>(),
-                (2, 32) => self.tokens::<S, 2, 32>(),
-                (3, 32) => self.tokens::<S, 3, 32>(),
-                (_, 32) => self.tokens::<S, 4, 32>(),
-                (1, _) => self.tokens::<S, 1, 16>(),
-                (2, _) => self.tokens::<S, 2, 16>(),
-                (3, _) => self.tokens::<S, 3, 16>(),
-                _ => self.tokens::<S, 4, 16>(),
+        let (block, kept) = self.layout;
+        let blocks = self.weight.cols.div_ceil(block);
+        let pass = (PASS_COLUMNS / block).max(1);
+        let tile_bytes = 5 * TILE_ROWS * pass * kept.max(1);
+        let chunk = (CHUNK_BYTES / tile_bytes).clamp(1, self.tiles.len().max(1));
+        for first in self.tiles.clone().step_by(chunk) {
+            let tiles = first..(first + chunk).min(self.tiles.end);
+            for from in (0..blocks).step_by(pass) {
+                let range = from..(from + pass).min(blocks);
+                let mut token = 0;
+                while token < self.n {
+                    let (tiles, range) = (tiles.clone(), range.clone());
+                    // SAFETY: passed on. Few tokens take several slots at a time, each with sums of
+                    // its own, to hide the latency of a multiply-add.
+                    token += unsafe {
+                        match self.n - token {
+                            1 => self.tokens::<S, 1, 4>(token, tiles, range),
+                            2 => self.tokens::<S, 2, 4>(token, tiles, range),
+                            3 => self.tokens::<S, 3, 2>(token, tiles, range),
+                            4..TOKENS => self.tokens::<S, 4, 2>(token, tiles, range),
+                            _ => self.tokens::<S, TOKENS, 1>(token, tiles, range),
+                        }
+                    };
+                }
             }
         }
     }
 }
 
 impl LookUp<'_> {
+    /// Adds the blocks of `range` to the outputs of `T` tokens; answers with `T`.
     #[inline(always)]
-    unsafe fn tokens<S: Simd, const T: usize, const TABLE: usize>(&self) {
+    unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(
+        &self,
+        token: usize,
+        tiles: std::ops::Range<usize>,
+        range: std::ops::Range<usize>,
+    ) -> usize {
         let (weight, (block, kept)) = (self.weight, self.layout);
         let (per_row, blocks) = (weight.kept_per_row(), weight.cols.div_ceil(block));
-        for tile in self.tiles.clone() {
-            // SAFETY: every slot holds 16 values and 16 bytes; a table of 32 floats from any block's
-            // start lies inside the padded input; look-ups wrap inside the table.
+        let (first, last) = (range.start == 0, range.end == blocks);
+        for tile in tiles {
+            let row = tile * TILE_ROWS;
+            let rows = TILE_ROWS.min(weight.rows - row);
+            // SAFETY: every slot holds 16 values and 16 bytes; 32 floats from any block's start lie
+            // inside the input or its padded copy; a look-up stays in its table. Tiles own their rows.
             unsafe {
-                let mut sums = [[S::zero(); 2]; T];
-                let start = tile * per_row * TILE_ROWS;
-                let (values, index) =
-                    (weight.values.as_ptr().add(start), weight.in_block.as_ptr().add(start));
-                for b in 0..blocks {
-                    let x = self.x.as_ptr().add(b * block);
-                    let last = if b + 1 == blocks { per_row } else { (b + 1) * kept };
-                    for slot in b * kept..last {
-                        let w = S::load(values.add(slot * TILE_ROWS));
-                        let index = index.add(slot * TILE_ROWS);
-                        for (token, sums) in sums.iter_mut().enumerate() {
-                            let table = x.add(token * self.padded);
-                            let Some(x) = S::look_up::<TABLE>(table, index) else {
-                                unreachable!("chosen where the set can look up")
-                            };
-                            sums[slot % 2] = S::fma(w, x, sums[slot % 2]);
+                let mut sums = [[S::zero(); T]; CHAINS];
+                for t in 0..T {
+                    let y = self.y.get().add((token + t) * weight.rows + row);
+                    sums[0][t] = if first { self.bias::<S>(row, rows) } else { load::<S>(y, rows) };
+                }
+                for b in range.clone() {
+                    let mut tables = [(S::zero(), S::zero()); T];
+                    for (t, table) in tables.iter_mut().enumerate() {
+                        let x = self.x.as_ptr().add((token + t) * self.stride + b * block);
+                        *table = (S::load(x), S::load(x.add(S::LANES)));
+                    }
+                    let end = if b + 1 == blocks { per_row } else { (b + 1) * kept };
+                    let mut slot = b * kept;
+                    while slot + CHAINS <= end {
+                        for (chain, sums) in sums.iter_mut().enumerate() {
+                            self.slot::<S, T>(tile * per_row + slot + chain, &tables, sums);
                         }
+                        slot += CHAINS;
+                    }
+                    for slot in slot..end {
+                        self.slot::<S, T>(tile * per_row + slot, &tables, &mut sums[0]);
                     }
                 }
-                for (token, sums) in sums.iter().enumerate() {
-                    let mut buffer = [0.0_f32; TILE_ROWS];
-                    S::store(buffer.as_mut_ptr(), S::add(sums[0], sums[1]));
-                    let first = tile * TILE_ROWS;
-                    let y = self.y.get().add(token * weight.rows + first);
-                    for lane in 0..TILE_ROWS.min(weight.rows - first) {
-                        let sum = buffer[lane] + self.store.bias(first + lane);
-                        *y.add(lane) = self.store.activate_one(sum);
+                for t in 0..T {
+                    let mut sum = sums[0][t];
+                    for chain in &sums[1..] {
+                        sum = S::add(sum, chain[t]);
                     }
+                    let y = self.y.get().add((token + t) * weight.rows + row);
+                    store::<S>(y, self.store.activate::<S>(sum, last), rows);
                 }
             }
         }
+        T
+    }
+
+    /// Adds one slot of 16 rows to the sums of `T` tokens.
+    #[inline(always)]
+    unsafe fn slot<S: Simd, const T: usize>(
+        &self,
+        slot: usize,
+        tables: &[(S::F, S::F); T],
+        sums: &mut [S::F; T],
+    ) {
+        // SAFETY: the caller checked the slot.
+        unsafe {
+            let w = S::load(self.weight.values.as_ptr().add(slot * TILE_ROWS));
+            let index = S::index(self.weight.in_block.as_ptr().add(slot * TILE_ROWS));
+            for t in 0..T {
+                sums[t] = S::fma(w, S::look_up(tables[t].0, tables[t].1, index), sums[t]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn bias<S: Simd>(&self, row: usize, rows: usize) -> S::F {
+        // SAFETY: passed on.
+        unsafe { self.store.bias.map_or(S::zero(), |bias| load::<S>(bias.as_ptr().add(row), rows)) }
+    }
+}
+
+/// The first `count` lanes from memory, zeros in the others.
+#[inline(always)]
+unsafe fn load<S: Simd>(from: *const f32, count: usize) -> S::F {
+    // SAFETY: the caller vouches for `count` floats.
+    unsafe {
+        if count == S::LANES {
+            return S::load(from);
+        }
+        let mut lanes = [0.0_f32; TILE_ROWS];
+        from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count);
+        S::load(lanes.as_ptr())
+    }
+}
+
+/// The first `count` lanes to memory.
+#[inline(always)]
+unsafe fn store<S: Simd>(to: *mut f32, value: S::F, count: usize) {
+    // SAFETY: the caller vouches for `count` floats.
+    unsafe {
+        if count == S::LANES {
+            return S::store(to, value);
+        }
+        let mut lanes = [0.0_f32; TILE_ROWS];
+        S::store(lanes.as_mut_ptr(), value);
+        to.copy_from_nonoverlapping(lanes.as_ptr(), count);
     }
 }

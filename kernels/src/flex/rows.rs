@@ -6,8 +6,8 @@ use super::{Store, Weight};
 use crate::layout::TILE_ROWS;
 
 /// Columns per pass of the balanced kernel, so that their rows of the tile stay in the first-level
-/// cache while a chunk of rows uses them: 128 columns of 64 tokens are 32 KB.
-const PASS_COLUMNS: usize = 128;
+/// cache while a chunk of rows uses them: 96 columns of 64 tokens are 24 KB.
+const PASS_COLUMNS: usize = 96;
 
 /// Tiles of 16 rows per chunk, so that the sums of a chunk stay in the second-level cache.
 const CHUNK: usize = 64;
@@ -15,8 +15,8 @@ const CHUNK: usize = 64;
 /// `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of a balanced weight.
 ///
 /// # Safety
-/// `weight` is checked; `xt` holds `tile_rows` and `yt` `rows` rows of `vectors · LANES` floats; no
-/// other thread touches these rows.
+/// `weight` is checked; `xt` holds `tile_rows` and `yt` `padded_rows` rows of `vectors · LANES` floats;
+/// no other thread touches these rows.
 #[inline(always)]
 pub(crate) unsafe fn balanced<S: Simd>(
     weight: &Weight<'_>,
@@ -26,13 +26,16 @@ pub(crate) unsafe fn balanced<S: Simd>(
     (xt, yt): (*const f32, *mut f32),
     vectors: usize,
 ) {
-    // SAFETY: passed on. As many rows at a time as give eight independent sums.
+    // SAFETY: passed on. More rows at a time than hide the latency of a multiply-add (two a cycle, four
+    // cycles each), as many as registers hold.
     unsafe {
-        match vectors {
-            1 => chunks::<S, 8, 1>(weight, layout, store, units, xt, yt),
-            2 => chunks::<S, 4, 2>(weight, layout, store, units, xt, yt),
-            3 => chunks::<S, 4, 3>(weight, layout, store, units, xt, yt),
-            _ => chunks::<S, 2, 4>(weight, layout, store, units, xt, yt),
+        match (vectors, S::TALL) {
+            (1, _) => chunks::<S, 8, 1>(weight, layout, store, units, xt, yt),
+            (2, 8) => chunks::<S, 8, 2>(weight, layout, store, units, xt, yt),
+            (3, 8) => chunks::<S, 4, 3>(weight, layout, store, units, xt, yt),
+            (_, 8) => chunks::<S, 4, 4>(weight, layout, store, units, xt, yt),
+            (2, _) => chunks::<S, 4, 2>(weight, layout, store, units, xt, yt),
+            _ => chunks::<S, 4, 3>(weight, layout, store, units, xt, yt),
         }
     }
 }
@@ -55,31 +58,29 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
         for from in (0..blocks).step_by(pass) {
             let to = (from + pass).min(blocks);
             for tile in chunk..chunk_end {
-                let start = tile * per_row * TILE_ROWS;
-                let rows = TILE_ROWS.min(weight.rows - tile * TILE_ROWS);
-                for at in (0..rows).step_by(ROWS) {
-                    // SAFETY: slots below `per_row` of 16 rows each exist; rows past the last one are
-                    // computed on padding and not stored; a byte index stays inside the padded tile.
+                for at in (0..TILE_ROWS).step_by(ROWS) {
+                    let first_row = tile * TILE_ROWS + at;
+                    // SAFETY: slots below `per_row` of 16 rows each exist; `yt` has room for the rows
+                    // that pad the last tile; a byte index stays inside the padded tile of `x`.
                     unsafe {
-                        let out = yt.add((tile * TILE_ROWS + at) * width);
-                        let stored = ROWS.min(rows - at);
+                        let out = yt.add(first_row * width);
                         let mut sums = [[S::zero(); VECTORS]; ROWS];
-                        for i in 0..stored {
+                        for i in 0..ROWS {
                             for j in 0..VECTORS {
                                 sums[i][j] = if from > 0 {
                                     S::load(out.add(i * width + j * S::LANES))
                                 } else {
-                                    S::splat(store.bias(tile * TILE_ROWS + at + i))
+                                    S::splat(store.bias((first_row + i).min(weight.rows - 1)))
                                 };
                             }
                         }
                         for b in from..to {
                             let x = xt.add(b * block * width);
                             let last = if b + 1 == blocks { per_row } else { (b + 1) * kept };
-                            for slot in b * kept..last {
-                                let entry = start + slot * TILE_ROWS + at;
-                                let values = weight.values.as_ptr().add(entry);
-                                let index = weight.in_block.as_ptr().add(entry);
+                            let entry = (tile * per_row + b * kept) * TILE_ROWS + at;
+                            let mut values = weight.values.as_ptr().add(entry);
+                            let mut index = weight.in_block.as_ptr().add(entry);
+                            for _ in b * kept..last {
                                 for i in 0..ROWS {
                                     let w = S::splat(*values.add(i));
                                     let row = x.add(usize::from(*index.add(i)) * width);
@@ -88,9 +89,11 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
                                         sums[i][j] = S::fma(w, x, sums[i][j]);
                                     }
                                 }
+                                values = values.add(TILE_ROWS);
+                                index = index.add(TILE_ROWS);
                             }
                         }
-                        for i in 0..stored {
+                        for i in 0..ROWS {
                             for j in 0..VECTORS {
                                 let sum = store.activate::<S>(sums[i][j], to == blocks);
                                 S::store(out.add(i * width + j * S::LANES), sum);

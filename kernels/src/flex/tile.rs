@@ -16,20 +16,23 @@ pub(crate) struct Tile {
     pub(crate) vectors: usize,
 }
 
-/// Lanes and the widest tile of an instruction set.
-struct Limits;
+/// Lanes and the widest tiles of an instruction set.
+struct Limits {
+    grouped: bool,
+}
 
 impl Work for Limits {
     type Output = (usize, usize);
     unsafe fn run<S: Simd>(self) -> (usize, usize) {
-        (S::LANES, S::MAX_VECTORS)
+        (S::LANES, if self.grouped { S::GROUPED_VECTORS } else { S::MAX_VECTORS })
     }
 }
 
 /// Cuts `n` tokens into tiles of nearly equal width, in a multiple of `threads` where there are that
 /// many, so that no thread is left with a tile more.
-pub(crate) fn cut(isa: Isa, n: usize, threads: usize) -> Vec<Tile> {
-    let (lanes, most) = dispatch(isa, Limits);
+pub(crate) fn cut(isa: Isa, layout: Layout, n: usize, threads: usize) -> Vec<Tile> {
+    let grouped = matches!(layout, Layout::Grouped { .. });
+    let (lanes, most) = dispatch(isa, Limits { grouped });
     let vectors = n.div_ceil(lanes);
     let mut tiles = vectors.div_ceil(most);
     if tiles > threads / 2 {
@@ -46,14 +49,14 @@ pub(crate) fn cut(isa: Isa, n: usize, threads: usize) -> Vec<Tile> {
 
 /// Floats of a tile's row.
 pub(crate) fn width(isa: Isa, tile: &Tile) -> usize {
-    tile.vectors * dispatch(isa, Limits).0
+    tile.vectors * dispatch(isa, Limits { grouped: false }).0
 }
 
 pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
     let n = x.len() / weight.cols;
     let team = team(weight.work() * n, 4 * weight.work());
-    let tiles = cut(isa, n, team.threads);
-    let (x_rows, rows) = (weight.tile_rows(), weight.rows);
+    let tiles = cut(isa, weight.layout, n, team.threads);
+    let (x_rows, y_rows, rows) = (weight.tile_rows(), weight.padded_rows(), weight.rows);
     let pack = |tile: &Tile, features, xt| {
         dispatch(isa, Pack { x, cols: weight.cols, tile, features, xt });
     };
@@ -67,7 +70,7 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y:
         for_each_part(tiles.len(), team, |at| {
             let tile = &tiles[at];
             let width = width(isa, tile);
-            with_scratch((x_rows + rows) * width, |scratch| {
+            with_scratch((x_rows + y_rows) * width, |scratch| {
                 let (xt, yt) = scratch.split_at_mut(x_rows * width);
                 let (xt, yt) = (Shared::new(xt), Shared::new(yt));
                 pack(tile, 0..x_rows, xt);
@@ -80,7 +83,7 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y:
         let parts = team.threads * PARTS_PER_THREAD;
         for tile in &tiles {
             let width = width(isa, tile);
-            with_scratch((x_rows + rows) * width, |scratch| {
+            with_scratch((x_rows + y_rows) * width, |scratch| {
                 let (xt, yt) = scratch.split_at_mut(x_rows * width);
                 let (xt, yt) = (Shared::new(xt), Shared::new(yt));
                 let share = |len, run: &(dyn Fn(std::ops::Range<usize>) + Sync)| {

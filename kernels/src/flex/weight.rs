@@ -96,7 +96,12 @@ impl Weight<'_> {
 
     /// Kept weights of a balanced row, its padded tile taken into account.
     pub(crate) fn kept_per_row(&self) -> usize {
-        self.values.len() / (self.rows.div_ceil(TILE_ROWS) * TILE_ROWS)
+        self.values.len() / self.padded_rows()
+    }
+
+    /// Rows in whole tiles of 16, as kernels of the balanced layout write them.
+    pub(crate) fn padded_rows(&self) -> usize {
+        self.rows.div_ceil(TILE_ROWS) * TILE_ROWS
     }
 
     /// Features that a tile of `x` holds: `cols`, and zeros wherever an in-block byte may point.

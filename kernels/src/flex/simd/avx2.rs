@@ -10,6 +10,7 @@ impl Simd for Avx2 {
     type F = __m256;
     const LANES: usize = 8;
     const MAX_VECTORS: usize = 3;
+    const GROUPED_VECTORS: usize = 3;
     const TALL: usize = 4;
 
     #[inline(always)]
@@ -50,12 +51,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn prefetch(at: *const f32) {
-        // SAFETY: a prefetch of any address is a hint and faults nowhere; every x86-64 CPU has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-
-    #[inline(always)]
     unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         // SAFETY: as in `zero`; the blocks hold eight rows of eight floats at their strides.
         unsafe {
@@ -86,5 +81,14 @@ impl Simd for Avx2 {
                 _mm256_storeu_ps(to.add((4 + c) * to_stride), high);
             }
         }
+    }
+
+    type Index = ();
+
+    unsafe fn index(_from: *const u8) -> Self::Index {
+        unreachable!("this set has no look-up")
+    }
+    unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {
+        unreachable!("this set has no look-up")
     }
 }

@@ -10,6 +10,7 @@ impl Simd for Avx512 {
     type F = __m512;
     const LANES: usize = 16;
     const MAX_VECTORS: usize = 4;
+    const GROUPED_VECTORS: usize = 2;
     const TALL: usize = 8;
 
     #[inline(always)]
@@ -47,12 +48,6 @@ impl Simd for Avx512 {
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { _mm512_max_ps(a, b) }
-    }
-
-    #[inline(always)]
-    fn prefetch(at: *const f32) {
-        // SAFETY: a prefetch of any address is a hint and faults nowhere; every x86-64 CPU has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
 
     #[inline(always)]
@@ -96,19 +91,17 @@ impl Simd for Avx512 {
         }
     }
 
+    const LOOKS_UP: bool = true;
+    type Index = __m512i;
+
     #[inline(always)]
-    unsafe fn look_up<const TABLE: usize>(table: *const f32, index: *const u8) -> Option<Self::F> {
-        // SAFETY: as in `zero`; `table` holds `TABLE` floats and `index` 16 bytes.
-        unsafe {
-            let lanes = _mm512_cvtepu8_epi32(_mm_loadu_si128(index.cast()));
-            match TABLE {
-                16 => Some(_mm512_permutexvar_ps(lanes, _mm512_loadu_ps(table))),
-                32 => {
-                    let (low, high) = (_mm512_loadu_ps(table), _mm512_loadu_ps(table.add(16)));
-                    Some(_mm512_permutex2var_ps(low, lanes, high))
-                }
-                _ => None,
-            }
-        }
+    unsafe fn index(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds 16 bytes.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; only five bits of an index count.
+        unsafe { _mm512_permutex2var_ps(low, index, high) }
     }
 }

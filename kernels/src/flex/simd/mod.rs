@@ -29,9 +29,12 @@ pub(crate) trait Simd: Copy + 'static {
     type F: Copy;
     /// Floats of a vector.
     const LANES: usize;
-    /// Vectors of tokens in the widest register tile.
+    /// Vectors of tokens in the widest tile of the row kernels, which share no weight among rows.
     const MAX_VECTORS: usize;
-    /// Rows of the register tile at three vectors of tokens or fewer.
+    /// Vectors of tokens in the widest tile of the grouped kernel: with [`Self::TALL`] rows they fill
+    /// the registers, and a narrower tile of `x` stays nearer to the core.
+    const GROUPED_VECTORS: usize;
+    /// Rows of the grouped kernel's register tile.
     const TALL: usize;
 
     unsafe fn zero() -> Self::F;
@@ -42,10 +45,6 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
-
-    /// Asks for a cache line that will be read soon; any address will do.
-    #[inline(always)]
-    fn prefetch(_at: *const f32) {}
 
     /// Writes the `LANES x LANES` block at `from` transposed to `to`; strides in floats.
     #[inline(always)]
@@ -58,15 +57,14 @@ pub(crate) trait Simd: Copy + 'static {
         }
     }
 
-    /// `table[index[lane]]` for 16 or 32 floats at `table` and one byte index a lane, where the set
-    /// has such an instruction.
-    #[inline(always)]
-    unsafe fn look_up<const TABLE: usize>(
-        _table: *const f32,
-        _index: *const u8,
-    ) -> Option<Self::F> {
-        None
-    }
+    /// Whether [`Self::look_up`] is one instruction of this set, on vectors of 16.
+    const LOOKS_UP: bool = false;
+    /// A byte index for every lane.
+    type Index: Copy;
+    /// Reads 16 byte indices.
+    unsafe fn index(from: *const u8) -> Self::Index;
+    /// In every lane, the float of `low` (indices 0 to 15) or `high` (16 to 31) that its index names.
+    unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F;
 }
 
 /// The instruction sets a kernel can be run with.

@@ -10,6 +10,7 @@ impl Simd for Neon {
     type F = float32x4_t;
     const LANES: usize = 4;
     const MAX_VECTORS: usize = 4;
+    const GROUPED_VECTORS: usize = 2;
     const TALL: usize = 8;
 
     #[inline(always)]
@@ -47,5 +48,14 @@ impl Simd for Neon {
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { vmaxq_f32(a, b) }
+    }
+
+    type Index = ();
+
+    unsafe fn index(_from: *const u8) -> Self::Index {
+        unreachable!("this set has no look-up")
+    }
+    unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {
+        unreachable!("this set has no look-up")
     }
 }

@@ -9,6 +9,7 @@ impl Simd for Scalar {
     type F = [f32; 4];
     const LANES: usize = 4;
     const MAX_VECTORS: usize = 2;
+    const GROUPED_VECTORS: usize = 2;
     const TALL: usize = 4;
 
     #[inline(always)]
@@ -41,5 +42,14 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i].max(b[i]))
+    }
+
+    type Index = ();
+
+    unsafe fn index(_from: *const u8) -> Self::Index {
+        unreachable!("this set has no look-up")
+    }
+    unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {
+        unreachable!("this set has no look-up")
     }
 }
