@@ -223,7 +223,7 @@ fn masking_drops_weights_and_passes_the_gradient_straight_through() {
 fn a_column_that_does_not_exist_is_refused_before_a_kernel_runs() {
     let device = Device::flex();
     let mut case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
-    case.packed.index = case.packed.index.clone() * 0 + 99;
+    case.packed.index = case.packed.index.clone().mul_scalar(0).add_scalar(99);
     let x = Tensor::<2>::zeros([1, 64], &device);
     let _ = sparse_linear(x, &case.packed, None, Activation::None);
 }

@@ -81,7 +81,7 @@ pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Syn
         return (0..parts).for_each(each);
     }
     if team.pool || rayon::current_thread_index().is_some() {
-        return (0..parts).into_par_iter().with_max_len(1).for_each(|part| each(part));
+        return (0..parts).into_par_iter().with_max_len(1).for_each(&each);
     }
     let threads = team.threads;
     let each: &(dyn Fn(usize) + Sync) = &each;

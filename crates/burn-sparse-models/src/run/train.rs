@@ -97,7 +97,7 @@ pub fn train<T: Task>(
             phase: Phase::Dense,
             epochs: table.dense_epochs,
             inner: |model: &T::Model| model,
-            masks: |_| Ok((0.0, 0.0, 0.0)),
+            masks: |_| Ok(Masks::default()),
         };
         let Some((model, metric)) = session.phase(&mut state, dense, optimizer, kind, observer)?
         else {
@@ -123,7 +123,8 @@ pub fn train<T: Task>(
         inner: Sparse::inner,
         masks: |model: &Sparse<T::Model>| {
             let journal = model.take_journal()?;
-            Ok((model.masks()?.0, journal.changed_share(), journal.seconds))
+            let (sparsity, _) = model.masks()?;
+            Ok(Masks { sparsity, changed: journal.changed_share(), seconds: journal.seconds })
         },
     };
     let Some((sparse, _)) = session.phase(&mut state, sparse, fine_tuner, kind, observer)? else {
@@ -163,8 +164,15 @@ struct Kind<W, M> {
     epochs: usize,
     /// The task's model inside.
     inner: fn(&W) -> &M,
-    /// Sparsity, share of masks changed and seconds of mask updates since the last call.
-    masks: fn(&W) -> Result<(f64, f64, f64), RunError>,
+    masks: fn(&W) -> Result<Masks, RunError>,
+}
+
+/// What the masks are, and what their updates did since the last look.
+#[derive(Default)]
+struct Masks {
+    sparsity: f64,
+    changed: f64,
+    seconds: f64,
 }
 
 impl<T: Task> Session<'_, T> {
@@ -213,7 +221,7 @@ impl<T: Task> Session<'_, T> {
                     return Ok(None);
                 }
             }
-            let (sparsity, mask_changed, mask_seconds) = (kind.masks)(&model)?;
+            let masks = (kind.masks)(&model)?;
             let plain = self.device.clone().inner();
             let found = self.task.evaluate(self.data, &(kind.inner)(&model).valid(), &plain);
             let report = EpochReport {
@@ -223,9 +231,9 @@ impl<T: Task> Session<'_, T> {
                 loss: state.loss / steps as f64,
                 metric: found.name.clone(),
                 value: found.value,
-                sparsity,
-                mask_changed,
-                mask_seconds,
+                sparsity: masks.sparsity,
+                mask_changed: masks.changed,
+                mask_seconds: masks.seconds,
                 seconds: started.elapsed().as_secs_f64(),
             };
             metric = Some(found);

@@ -28,7 +28,7 @@ pub(crate) fn dispatched(weight: ParamId, choice: &Choice) {
     tracing::trace!(%weight, %choice, "dispatch");
     RECORD.with_borrow_mut(|record| {
         if let Some(record) = record {
-            record.push(Dispatched { weight, choice: choice.clone() });
+            record.push(Dispatched { weight, choice: *choice });
         }
     });
 }
