@@ -52,10 +52,7 @@ pub fn sparse_linear<const D: usize>(
         fused,
     );
     let y = Tensor::<2>::from_dispatch(y).reshape(shape);
-    match activation {
-        Activation::Relu if !fuse => burn::tensor::activation::relu(y),
-        _ => y,
-    }
+    if fuse { y } else { activation.apply(y) }
 }
 
 /// `weight · mask` for a flat byte mask in the order of the stored weight; the gradient passes straight

@@ -1,3 +1,5 @@
+use burn::tensor::Tensor;
+
 /// How the kept values of a `[rows, cols]` weight are laid out for kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
@@ -30,6 +32,16 @@ pub enum Activation {
     None,
     /// `max(0, y)`.
     Relu,
+}
+
+impl Activation {
+    /// Applies it as an operation of its own.
+    pub fn apply<const D: usize>(self, y: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::None => y,
+            Self::Relu => burn::tensor::activation::relu(y),
+        }
+    }
 }
 
 /// The static half of a packed weight.

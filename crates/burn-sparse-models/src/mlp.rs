@@ -1,10 +1,9 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_sparse::nn::{Linear, LinearConfig};
+use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
 /// The size of an [`Mlp`].
 #[derive(Config, Debug)]
@@ -53,8 +52,8 @@ impl Mlp {
     /// - input: `[batch, inputs]`
     /// - output: `[batch, classes]`
     pub fn forward(&self, images: Tensor<2>) -> Tensor<2> {
-        let x = relu(self.fc1.forward(images));
-        let x = relu(self.fc2.forward(x));
+        let x = self.fc1.forward_with(images, Activation::Relu);
+        let x = self.fc2.forward_with(x, Activation::Relu);
         self.head.forward(x)
     }
 

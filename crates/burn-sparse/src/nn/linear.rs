@@ -1,12 +1,13 @@
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{Activation, Choice, select, sparse_linear};
+use burn_sparse_kernels::{Choice, select, sparse_linear};
 
 use super::Packed;
 use super::dispatch::dispatched;
 
 pub use burn::nn::LinearConfig;
+pub use burn_sparse_kernels::Activation;
 
 /// `O = I · W + b`: burn-nn's `Linear`, which runs a sparse kernel when its weight is
 /// [packed](Packed).
@@ -38,6 +39,21 @@ impl Linear {
     /// # Panics
     /// When the last axis of `input` is not `d_input`.
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        self.forward_with(input, Activation::None)
+    }
+
+    /// Applies the layer and an activation; a sparse kernel applies both while sums are in registers.
+    ///
+    /// # Shapes
+    /// As [`Self::forward`].
+    ///
+    /// # Panics
+    /// As [`Self::forward`].
+    pub fn forward_with<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        activation: Activation,
+    ) -> Tensor<D> {
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<Packed>() {
             let tensors = packed.tensors(self.weight.base());
@@ -45,10 +61,10 @@ impl Linear {
             let choice = select(tensors.layout, tokens, input.dtype(), &input.device());
             dispatched(self.weight.id, &choice);
             if let Choice::Sparse(_) = choice {
-                return sparse_linear(input, &tensors, bias, Activation::None);
+                return sparse_linear(input, &tensors, bias, activation);
             }
         }
-        linear(input, self.weight.val(), bias)
+        activation.apply(linear(input, self.weight.val(), bias))
     }
 }
 

@@ -6,5 +6,5 @@ mod linear;
 mod packed;
 
 pub use dispatch::{Dispatched, record_dispatch};
-pub use linear::{Linear, LinearConfig};
+pub use linear::{Activation, Linear, LinearConfig};
 pub use packed::{PackInto, Packed};
