@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Plan(PlanArguments),
     /// Measure a checkpoint, and name the kernel of every layer.
     Eval(EvalArguments),
+    /// Prune the weights of any safetensors file once, without training.
+    Prune(PruneArguments),
     /// Write a checkpoint in another form.
     Export(ExportArguments),
     /// Show what a checkpoint holds.
@@ -93,6 +95,33 @@ pub(crate) enum Layout {
     Burn,
     /// PyTorch's names and orientation: `Linear` as [out, in].
     Pytorch,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArguments {
+    /// A safetensors file.
+    pub(crate) weights: PathBuf,
+    /// The pattern, as in 'shfl-bw(vector=32)'.
+    #[arg(long)]
+    pub(crate) pattern: Pattern,
+    /// The share of zeros; n-of-m brings its own.
+    #[arg(long)]
+    pub(crate) sparsity: Option<f64>,
+    /// The file to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Names of tensors, as globs; all float tensors with 2 or 4 axes without it.
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    pub(crate) include: Vec<String>,
+    /// How matrices are stored: pytorch as [out, in], burn as [in, out].
+    #[arg(long, value_enum, default_value = "pytorch")]
+    pub(crate) layout: Layout,
+    /// Seeds the search for row orders.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) => commands::train(&arguments),
         Command::Plan(arguments) => commands::plan(&arguments),
         Command::Eval(arguments) => commands::eval(&arguments),
+        Command::Prune(arguments) => commands::prune(&arguments),
         Command::Export(arguments) => commands::export(&arguments),
         Command::Inspect(arguments) => commands::inspect(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),

@@ -6,6 +6,7 @@
 //! - [`train`]: [`train::Sparse`] wraps a model, masks hang on its weights, the ramp runs.
 //! - [`nn`]: layers whose packed weight runs a sparse kernel.
 //! - [`checkpoint`]: safetensors files, checked when written and when read.
+//! - [`oneshot`]: pruning of any safetensors file, without a model.
 //! - [`report`]: every layer with its mask's hash and the kernel that ran.
 //!
 //! Any Burn module trains without change:
@@ -49,6 +50,7 @@
 
 pub mod checkpoint;
 pub mod nn;
+pub mod oneshot;
 pub mod plan;
 pub mod recipe;
 pub mod report;

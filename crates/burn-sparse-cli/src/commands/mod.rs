@@ -6,6 +6,7 @@ mod eval;
 mod export;
 mod inspect;
 mod plan;
+mod prune;
 mod train;
 
 pub(crate) use bench::bench;
@@ -13,6 +14,7 @@ pub(crate) use eval::eval;
 pub(crate) use export::export;
 pub(crate) use inspect::inspect;
 pub(crate) use plan::plan;
+pub(crate) use prune::prune;
 pub(crate) use train::train;
 
 /// What a command fails with: printed once, as it is.

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -7,13 +8,24 @@ use std::path::Path;
 /// # Errors
 /// When the system refuses; an older file is intact then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_atomically(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_atomically`], with the content written by `fill`; its error leaves the old file.
+///
+/// # Errors
+/// When `fill` fails or the system refuses.
+pub fn replace_atomically(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     // As any other file of this user: temporary files are private otherwise.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
+    fill(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

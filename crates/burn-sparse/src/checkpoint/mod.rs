@@ -26,7 +26,7 @@ mod model;
 mod read;
 mod write;
 
-pub use atomic::write_atomically;
+pub use atomic::{replace_atomically, write_atomically};
 pub use base::{Checkpoint, Entry, Format, PackedEntry, Provenance};
 pub use error::CheckpointError;
 pub use model::{Form, save};

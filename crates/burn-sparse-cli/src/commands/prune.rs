@@ -1,0 +1,51 @@
+use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
+use serde::Serialize;
+
+use super::Failure;
+use crate::args::{Layout, PruneArguments};
+use crate::output;
+
+pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
+    let pattern = arguments.pattern;
+    let sparsity = match (pattern.fixed_sparsity(), arguments.sparsity) {
+        (Some(fixed), Some(given)) if (fixed - given).abs() > 1e-9 => {
+            return Err(format!("--sparsity {given}: {pattern} fixes {fixed}; leave it out").into());
+        }
+        (Some(fixed), _) => fixed,
+        (None, Some(given)) => given,
+        (None, None) => return Err(format!("--sparsity is missing, {pattern} needs one").into()),
+    };
+    let orientation = match arguments.layout {
+        Layout::Pytorch => Orientation::PyTorch,
+        Layout::Burn => Orientation::Burn,
+    };
+    let (include, seed) = (arguments.include.clone(), arguments.seed);
+    let task = OneShot { pattern, sparsity, include, orientation, seed };
+    let tensors = prune_file(&arguments.weights, &arguments.out, &task, |tensor| {
+        eprintln!("{}: {:.2} s", tensor.name, tensor.seconds);
+    })?;
+    if arguments.json { output::json(&Report { tensors: &tensors }) } else { print(&tensors) }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    tensors: &'a [PrunedTensor],
+}
+
+fn print(tensors: &[PrunedTensor]) -> Result<(), Failure> {
+    let heading =
+        ["tensor", "rows x cols", "pattern", "sparsity", "kept |w|", "kept w^2", "seconds"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    rows.extend(tensors.iter().map(|tensor| {
+        vec![
+            tensor.name.clone(),
+            format!("{} x {}", tensor.rows, tensor.cols),
+            tensor.pattern.clone(),
+            format!("{:.2} %", 100.0 * tensor.sparsity),
+            format!("{:.4}", tensor.retained_l1),
+            format!("{:.4}", tensor.retained_l2),
+            format!("{:.3}", tensor.seconds),
+        ]
+    }));
+    output::text(&output::table(&rows))
+}

@@ -1,0 +1,155 @@
+//! One-shot pruning of files that no model code knows.
+
+mod support;
+
+use std::path::Path;
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use support::{assert_refused, json, run};
+
+fn noise(count: usize) -> Vec<f32> {
+    (0..count as u64)
+        .map(|i| (i.wrapping_mul(6364136223846793005) >> 40) as f32 / 8e6 - 1.0)
+        .collect()
+}
+
+/// A linear weight in three types, a convolution, a bias, an integer tensor.
+fn write(path: &Path, spoil: bool) {
+    let mut values = noise(64 * 48);
+    if spoil {
+        values[5] = f32::NAN;
+    }
+    let floats: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let halves: Vec<u8> = values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
+    let brains: Vec<u8> = values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect();
+    let view =
+        |dtype, shape: &[usize], bytes| TensorView::new(dtype, shape.to_vec(), bytes).unwrap();
+    let tensors = vec![
+        ("a.weight", view(Dtype::F32, &[64, 48], &floats)),
+        ("b.weight", view(Dtype::F16, &[64, 48], &halves)),
+        ("c.weight", view(Dtype::BF16, &[64, 48], &brains)),
+        ("conv.weight", view(Dtype::F32, &[32, 24, 2, 2], &floats)),
+        ("a.bias", view(Dtype::F32, &[64], &floats[..256])),
+        ("steps", view(Dtype::I64, &[2, 2], &floats[..32])),
+    ];
+    let metadata = [("format".to_string(), "pt".to_string())].into();
+    std::fs::write(path, safetensors::serialize(tensors, Some(metadata)).unwrap()).unwrap();
+}
+
+#[test]
+fn float_weights_of_every_type_are_pruned_and_all_else_stays_to_the_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(&folder.join("in.safetensors"), false);
+    for pattern in ["shfl-bw(vector=16)", "balanced(block=8)", "n-of-m(keep=1,of=4)"] {
+        let mut arguments = vec![
+            "prune",
+            "in.safetensors",
+            "--pattern",
+            pattern,
+            "--out",
+            "out.safetensors",
+            "--json",
+        ];
+        if !pattern.starts_with("n-of-m") {
+            arguments.extend(["--sparsity", "0.75"]);
+        }
+        let report = json(folder, &arguments);
+        let tensors = report["tensors"].as_array().unwrap();
+        assert_eq!(tensors.len(), 4, "{pattern}");
+        for tensor in tensors {
+            assert_eq!(tensor["sparsity"], 0.75);
+            let (l1, l2) = (&tensor["retained_l1"], &tensor["retained_l2"]);
+            assert!(l1.as_f64().unwrap() > 0.25 && l2.as_f64() > l1.as_f64(), "{tensor}");
+        }
+        let conv = tensors.iter().find(|tensor| tensor["name"] == "conv.weight").unwrap();
+        assert_eq!((&conv["rows"], &conv["cols"]), (&32.into(), &96.into()));
+
+        let (before, after) = ["in", "out"]
+            .map(|name| std::fs::read(folder.join(format!("{name}.safetensors"))).unwrap())
+            .into();
+        let (before, after) =
+            (SafeTensors::deserialize(&before).unwrap(), SafeTensors::deserialize(&after).unwrap());
+        for (name, old) in before.tensors() {
+            let new = after.tensor(&name).unwrap();
+            assert_eq!((old.dtype(), old.shape()), (new.dtype(), new.shape()));
+            if !name.ends_with("weight") {
+                assert_eq!(old.data(), new.data(), "{name}");
+                continue;
+            }
+            let width = old.dtype().bitsize() / 8;
+            let (mut zeros, mut all) = (0, 0);
+            for (old, new) in old.data().chunks(width).zip(new.data().chunks(width)) {
+                let dropped = new.iter().all(|byte| *byte == 0);
+                assert!(dropped || old == new, "{name}");
+                (zeros, all) = (zeros + usize::from(dropped), all + 1);
+            }
+            assert_eq!(4 * zeros, 3 * all, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_layout_says_which_axis_holds_the_outputs() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("in.safetensors"), false);
+    for (layout, rows, cols) in [("pytorch", 64, 48), ("burn", 48, 64)] {
+        let report = json(
+            folder.path(),
+            &[
+                "prune",
+                "in.safetensors",
+                "--pattern",
+                "vector-wise(vector=16)",
+                "--sparsity",
+                "0.5",
+                "--include",
+                "a.*",
+                "--layout",
+                layout,
+                "--out",
+                "out.safetensors",
+                "--json",
+            ],
+        );
+        let tensors = report["tensors"].as_array().unwrap();
+        assert_eq!(tensors.len(), 1);
+        assert_eq!((&tensors[0]["rows"], &tensors[0]["cols"]), (&rows.into(), &cols.into()));
+    }
+}
+
+#[test]
+fn what_cannot_be_pruned_is_refused_and_leaves_an_older_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(&folder.join("in.safetensors"), false);
+    write(&folder.join("nan.safetensors"), true);
+    let whole = std::fs::read(folder.join("in.safetensors")).unwrap();
+    std::fs::write(folder.join("cut.safetensors"), &whole[..whole.len() - 9]).unwrap();
+    std::fs::write(folder.join("tiny.safetensors"), [1, 2, 3]).unwrap();
+    let mut claims = whole.clone();
+    claims[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    std::fs::write(folder.join("claims.safetensors"), claims).unwrap();
+    std::fs::write(folder.join("out.safetensors"), b"old").unwrap();
+    let balanced = ["--pattern", "balanced(block=8)", "--sparsity", "0.75"];
+    for (file, more, hints) in [
+        ("nan.safetensors", &balanced[..], vec!["tensor a.weight", "row 0, column 5 is NaN"]),
+        ("cut.safetensors", &balanced, vec!["cut.safetensors is no complete safetensors file"]),
+        ("tiny.safetensors", &balanced, vec!["tiny.safetensors is no complete safetensors file"]),
+        ("claims.safetensors", &balanced, vec!["the header claims 18446744073709551615 bytes"]),
+        ("no.safetensors", &balanced, vec!["cannot read no.safetensors"]),
+        ("in.safetensors", &balanced[..2], vec!["--sparsity is missing"]),
+        (
+            "in.safetensors",
+            &[&balanced[..], &["--include", "q*"]].concat(),
+            vec!["matches q*", "a.weight", "b.weight", "c.weight", "conv.weight"],
+        ),
+        ("in.safetensors", &[&balanced[..3], &["0.99"]].concat(), vec!["keeps 0 of 8"]),
+    ] {
+        let arguments = [&["prune", file, "--out", "out.safetensors"], more].concat();
+        assert_refused(&run(folder, &arguments), &hints);
+        assert_eq!(std::fs::read(folder.join("out.safetensors")).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 6, "no temporary file is left");
+    }
+}
