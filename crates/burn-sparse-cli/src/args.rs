@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
 /// kernels that prove they ran.
 #[derive(Debug, Parser)]
-#[command(name = "burn-sparse", version, about)]
+#[command(name = "burn-sparse", version)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -91,7 +91,13 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Box<dyn std::error::Er
     Ok(())
 }
 
-/// Prints text; a closed pipe is not an error worth a panic.
+/// Whether an error only says that nobody reads standard output any more.
+pub(crate) fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Prints text.
 pub(crate) fn text(text: &str) -> Result<(), Box<dyn std::error::Error>> {
     writeln!(std::io::stdout(), "{text}")?;
     Ok(())

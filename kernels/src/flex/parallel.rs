@@ -54,7 +54,7 @@ impl Job {
             }
             let done = Done(&self.done);
             // SAFETY: a part below `parts` is taken once; the caller of `for_each_part`, who owns
-            // `each`, waits until all of them are done. A thread that comes late takes none and
+            // `each`, waits until all parts that were taken are done. A thread that comes late takes none and
             // never touches `each`.
             unsafe { (*self.each)(part) };
             drop(done);
@@ -95,15 +95,29 @@ pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Syn
         let job = job.clone();
         rayon::spawn(move || job.work());
     }
+    let wait = Wait(&job);
     job.work();
-    let mut spins = 0_u32;
-    while job.done.load(Ordering::Acquire) < parts {
-        spins += 1;
-        // Parts are short; a thread that lost its core should get it back, though.
-        if spins.is_multiple_of(1 << 12) {
-            std::thread::yield_now()
-        } else {
-            std::hint::spin_loop()
+    drop(wait);
+}
+
+/// Waits until no thread runs a part any more, also when the caller's own part panicked: `each` and
+/// what it borrows end with the caller.
+struct Wait<'a>(&'a Job);
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        // Nothing is left to take from here on; what was taken is waited for.
+        let parts = self.0.parts;
+        let taken = self.0.next.swap(parts, Ordering::Relaxed).min(parts);
+        let mut spins = 0_u32;
+        while self.0.done.load(Ordering::Acquire) < taken {
+            spins += 1;
+            // Parts are short; a thread that lost its core should get it back, though.
+            if spins.is_multiple_of(1 << 12) {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
         }
     }
 }
@@ -160,3 +174,40 @@ impl Shared {
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_runs_once_whoever_runs_it() {
+        for threads in [1, 2, 3, 7] {
+            for parts in [0, 1, 2, 5, 64] {
+                for pool in [false, true] {
+                    let counts: Vec<AtomicUsize> =
+                        (0..parts).map(|_| AtomicUsize::new(0)).collect();
+                    for_each_part(parts, Team { threads, pool }, |part| {
+                        counts[part].fetch_add(1, Ordering::Relaxed);
+                    });
+                    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_caller_waits_for_the_others() {
+        let running = AtomicUsize::new(0);
+        let caller = std::thread::current().id();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for_each_part(64, Team { threads: 2, pool: false }, |_| {
+                running.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                running.fetch_sub(1, Ordering::SeqCst);
+                assert_ne!(std::thread::current().id(), caller);
+            });
+        }));
+        assert!(result.is_err());
+        assert_eq!(running.load(Ordering::SeqCst), 0);
+    }
+}

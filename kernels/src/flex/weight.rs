@@ -31,6 +31,7 @@ impl Weight<'_> {
             }
         };
         match self.layout {
+            Layout::Grouped { vector: 0 } => return Err("a vector of 0 rows".into()),
             Layout::Grouped { vector } => {
                 let groups = self.rows.div_ceil(vector);
                 expect("values", self.values.len(), self.columns.len() * vector)?;
