@@ -4,11 +4,14 @@
 //! also stop and continue in the middle of an epoch and end with the same bits.
 
 mod error;
+mod finish;
 mod folder;
 mod observer;
+mod session;
 mod train;
 
 pub use error::RunError;
+pub use finish::Trained;
 pub use folder::RunFolder;
 pub use observer::{EpochReport, Observer, Phase};
-pub use train::{Outcome, Trained, train};
+pub use train::{Outcome, train};

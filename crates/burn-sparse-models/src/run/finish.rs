@@ -1,0 +1,97 @@
+use std::path::PathBuf;
+
+use burn::module::Module;
+use burn::tensor::Device;
+use burn_sparse::checkpoint::{Checkpoint, Form, Format, Provenance};
+use burn_sparse::report::{LayerReport, layers};
+use burn_sparse::train::Pruned;
+
+use super::RunError;
+use super::folder::State;
+use super::session::Session;
+use crate::{Metric, Task};
+
+/// Outputs of the packed and the masked model may differ by rounding alone.
+const ALLOWED_DIFFERENCE: f32 = 1e-4;
+
+/// Test samples that the packed and the masked model are compared on, and kernels reported for.
+const COMPARED: usize = 256;
+
+/// A finished run.
+#[derive(Debug, Clone)]
+pub struct Trained {
+    /// The metric of the packed checkpoint, read back from its file.
+    pub metric: Metric,
+    /// The metric at the end of the dense phase, if there was one.
+    pub dense_metric: Option<Metric>,
+    /// The share of zeros of the pruned weights.
+    pub sparsity: f64,
+    /// The patterns, as a recipe spells them.
+    pub pattern: String,
+    /// Seconds of training and evaluation, over all sessions.
+    pub seconds: f64,
+    /// The checkpoint's file.
+    pub checkpoint: PathBuf,
+    /// Every matrix of the model with the kernel that ran.
+    pub layers: Vec<LayerReport>,
+}
+
+impl<T: Task> Session<'_, T> {
+    /// Writes the checkpoint, reads it back and proves that it is the model that was trained.
+    pub(super) fn finish(
+        &self,
+        pruned: Pruned<T::Model>,
+        state: State,
+    ) -> Result<Trained, RunError> {
+        let path = self.folder.checkpoint();
+        let recipe = Some(self.recipe.clone());
+        let provenance = Provenance { recipe, ..Provenance::default() };
+        let mut checkpoint = Checkpoint::of(&pruned, provenance)?;
+        checkpoint.write(&path, Format::Packed)?;
+
+        let device = self.device.clone().inner();
+        let masked = pruned.model.valid();
+        let read = Checkpoint::read(&path)?;
+        let packed = read.apply(self.task.model(&device), Form::Packed)?;
+        let (a, b) = (self.outputs(&masked, &device), self.outputs(&packed, &device));
+        let difference = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        // Outputs of a model that learnt nothing sensible may be large: rounding grows with them.
+        let size = a.iter().map(|a| a.abs()).fold(1.0, f32::max);
+        let allowed = ALLOWED_DIFFERENCE * size.max(1.0);
+        if difference.is_nan() || difference > allowed {
+            return Err(RunError::Unfaithful { difference, allowed });
+        }
+        let metric = self.task.evaluate(self.data, &packed, &device);
+        let layers = layers(&packed, &read, || {
+            self.outputs(&packed, &device);
+        });
+        let mut patterns: Vec<String> = Vec::new();
+        for weight in &pruned.weights {
+            let pattern = weight.pattern.to_string();
+            if !patterns.contains(&pattern) {
+                patterns.push(pattern);
+            }
+        }
+        let trained = Trained {
+            metric,
+            dense_metric: state.dense_metric,
+            sparsity: pruned.sparsity(),
+            pattern: patterns.join(","),
+            seconds: state.seconds,
+            checkpoint: path.clone(),
+            layers,
+        };
+        checkpoint.provenance.results = serde_json::json!({
+            "metric": trained.metric,
+            "dense_metric": trained.dense_metric,
+            "sparsity": trained.sparsity,
+            "output_difference": difference,
+        });
+        checkpoint.write(&path, Format::Packed)?;
+        Ok(trained)
+    }
+
+    fn outputs(&self, model: &T::Model, device: &Device) -> Vec<f32> {
+        self.task.outputs(self.data, model, COMPARED, device)
+    }
+}
