@@ -61,7 +61,9 @@ impl GroupedPacked {
         let groups = rows.div_ceil(vector);
         let offsets = match offsets {
             Some(offsets) => offsets,
-            None if columns.len().is_multiple_of(groups) => {
+            // At least one column for each group, so that a file cannot claim more groups than it has
+            // data for.
+            None if !columns.is_empty() && columns.len().is_multiple_of(groups) => {
                 let kept = (columns.len() / groups) as u32;
                 (0..=groups as u32).map(|group| group * kept).collect()
             }

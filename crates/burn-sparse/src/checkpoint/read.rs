@@ -6,6 +6,7 @@ use safetensors::SafeTensors;
 use super::arrays::{Array, Fault, read as read_arrays};
 use super::write::{PackedInfo, TensorInfo, VERSION};
 use super::{Checkpoint, CheckpointError, Entry, PackedEntry, Provenance};
+use crate::modules::View;
 use crate::recipe::Recipe;
 
 impl Checkpoint {
@@ -21,8 +22,13 @@ impl Checkpoint {
     }
 }
 
+/// Bytes of a mask for every byte of its file, at most: one kept f32 in 2048 weights.
+const MASK_PER_FILE: usize = 64;
+
 struct File<'a> {
     path: &'a Path,
+    /// Bytes of the file.
+    length: usize,
     tensors: SafeTensors<'a>,
     metadata: HashMap<String, String>,
 }
@@ -36,7 +42,7 @@ impl<'a> File<'a> {
         let tensors = SafeTensors::deserialize(bytes).map_err(fail)?;
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(fail)?;
         let metadata = header.metadata().clone().unwrap_or_default();
-        Ok(Self { path, tensors, metadata })
+        Ok(Self { path, length: bytes.len(), tensors, metadata })
     }
 
     fn read(&self) -> Result<Checkpoint, CheckpointError> {
@@ -94,6 +100,7 @@ impl<'a> File<'a> {
         info: PackedInfo,
     ) -> Result<PackedEntry, CheckpointError> {
         let PackedInfo { pattern, view, mask_hash, kept, .. } = info;
+        self.refuse_implausible(name, &view)?;
         let fail = |source| CheckpointError::Pattern { name: name.into(), source };
         let take = |suffix: &str| self.array(&format!("{name}.{suffix}"));
         let packed = read_arrays(&view, &pattern, kept, take).map_err(|fault| match fault {
@@ -111,6 +118,23 @@ impl<'a> File<'a> {
             return Err(CheckpointError::Hash { name: name.into(), expected: mask_hash, found });
         }
         Ok(PackedEntry { layer, view, pattern, packed })
+    }
+
+    /// A mask takes a bit for every weight that the metadata claims, kept or not.
+    fn refuse_implausible(&self, name: &str, view: &View) -> Result<(), CheckpointError> {
+        let bits = view.rows().checked_mul(view.cols());
+        let most = self.length.saturating_mul(8 * MASK_PER_FILE);
+        match bits {
+            Some(bits) if bits <= most => Ok(()),
+            _ => {
+                let (rows, cols) = (view.rows(), view.cols());
+                let reason = format!(
+                    "claims {rows}x{cols} weights, more than a file of {} bytes can mean",
+                    self.length
+                );
+                Err(self.tensor(name, reason))
+            }
+        }
     }
 
     fn array(&self, name: &str) -> Option<Array> {

@@ -51,7 +51,10 @@ impl View {
     pub fn cols(&self) -> usize {
         match self {
             Self::Linear { cols, .. } => *cols,
-            Self::Conv { channels, kernel, .. } => channels * kernel.iter().product::<usize>(),
+            // Saturating: a file may claim any kernel, and what is too large is refused as such.
+            Self::Conv { channels, kernel, .. } => {
+                kernel.iter().fold(*channels, |cols, side| cols.saturating_mul(*side))
+            }
         }
     }
 
