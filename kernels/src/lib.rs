@@ -6,9 +6,9 @@
 //!
 //! | layout | patterns | kernel on Flex |
 //! |---|---|---|
-//! | grouped | shfl-bw, vector-wise, block-wise | dense register tiles over gathered columns |
-//! | balanced | balanced, n-of-m | batch-vectorised with fixed counts; in-register look-up for one token |
-//! | rows | unstructured | batch-vectorised rows |
+//! | grouped | shfl-bw, vector-wise, block-wise | `tiles`: dense register tiles over gathered columns; `decode` up to 8 tokens: weights streamed once |
+//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up` up to 16 tokens, blocks up to 32 and AVX-512: inputs picked in registers |
+//! | rows | unstructured | `rows`: vectors along tokens |
 
 mod autodiff;
 mod flex;

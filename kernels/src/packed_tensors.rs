@@ -101,6 +101,12 @@ impl PackedTensors {
     /// # Errors
     /// When the tensors contradict each other or the pattern.
     pub fn to_packed(&self) -> Result<Packed, PatternError> {
+        self.with_weight(|_| ()).map_err(|found| PatternError::Packed {
+            layout: "kernel",
+            what: "a tensor".into(),
+            found,
+            expected: "tensors that fit each other".into(),
+        })?;
         let shape = (self.rows, self.cols);
         let values: Vec<f32> = read(self.values.clone().into_data().convert::<f32>());
         let unsigned = |tensor: &Tensor<1, Int>| -> Vec<u32> {
@@ -145,21 +151,20 @@ impl PackedTensors {
         })
     }
 
-    /// Bytes of values and indices.
-    pub fn bytes(&self) -> usize {
-        let of = |elements: usize, dtype: DType| elements * dtype.size();
-        of(self.values.shape().num_elements(), self.values.dtype())
-            + [&self.index, &self.offsets, &self.order]
-                .map(|tensor| of(tensor.shape().num_elements(), tensor.dtype()))
-                .iter()
-                .sum::<usize>()
-    }
-
     /// Calls `each(row, column, index of the value)` for every kept weight, padding left out.
     ///
     /// # Panics
     /// When the tensors contradict each other.
     pub fn entries(&self, each: impl FnMut(usize, usize, usize)) {
+        let checked = self.with_weight(|weight| weight.entries(0..weight.rows, each));
+        if let Err(reason) = checked {
+            panic!("packed weight: {reason}");
+        }
+    }
+
+    /// Hands out the checked weight, its values replaced by zeros: positions are all that is wanted,
+    /// the values themselves may be on any device and under autodiff.
+    fn with_weight<R>(&self, use_it: impl FnOnce(&Weight<'_>) -> R) -> Result<R, String> {
         let int = |tensor: &Tensor<1, Int>| -> Vec<i32> {
             read(tensor.clone().into_data().convert::<i32>())
         };
@@ -168,7 +173,6 @@ impl PackedTensors {
             Layout::Balanced { .. } => read(self.index.clone().into_data().convert::<u8>()),
             _ => Vec::new(),
         };
-        // Positions only: the values themselves may be on any device and under autodiff.
         let values = vec![0.0; self.values.shape().num_elements()];
         let weight = Weight {
             rows: self.rows,
@@ -180,10 +184,7 @@ impl PackedTensors {
             offsets: &offsets,
             order: &order,
         };
-        match weight.check() {
-            Ok(weight) => weight.entries(0..self.rows, each),
-            Err(reason) => panic!("packed weight: {reason}"),
-        }
+        weight.check().map(|weight| use_it(&weight))
     }
 }
 

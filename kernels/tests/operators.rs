@@ -196,6 +196,19 @@ fn empty_groups_and_empty_rows_give_the_bias() {
 }
 
 #[test]
+fn nan_passes_through_a_fused_activation_as_through_burns_own() {
+    let device = Device::flex();
+    for text in PATTERNS {
+        let Some(case) = case(text, 64, 64, 0.5, &device) else { continue };
+        for n in [1, 5, 20, 70] {
+            let x = Tensor::<2>::full([n, 64], f32::NAN, &device);
+            let y = values(sparse_linear(x, &case.packed, None, Activation::Relu));
+            assert!(y.iter().all(|y| y.is_nan()), "{text} n={n}");
+        }
+    }
+}
+
+#[test]
 fn a_batch_of_several_axes_keeps_them() {
     let device = Device::flex();
     let case = case("balanced(block=32)", 48, 64, 0.75, &device).unwrap();

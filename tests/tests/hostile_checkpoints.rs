@@ -74,7 +74,7 @@ fn indices_that_contradict_each_other_are_refused() {
         (shfl(&[0, 9], &[0, 1, 2, 3], 4), "columns of group 1"),
         (shfl(&[0, 1, 1, 1], &[0, 1, 2, 3], 8), "columns of group 1"),
         (shfl(&[0, 1, 2], &[0, 1, 2, 3], 6), "multiple of 2 groups"),
-        (shfl(&[], &[0, 1, 2, 3], 0), "multiple of 2 groups"),
+        (shfl(&[], &[0, 1, 2, 3], 0), "number of columns is 0"),
         (shfl(&[0, 1], &[0, 1, 2, 2], 4), "names row 2 again"),
         (shfl(&[0, 1], &[0, 1, 2, 9], 4), "names row 9"),
         (shfl(&[0, 1], &[0, 1, 2], 4), "row order length"),

@@ -44,7 +44,7 @@ pub(crate) struct TrainArguments {
     #[arg(long)]
     pub(crate) run_dir: Option<PathBuf>,
     /// Go on where the run in --run-dir stopped.
-    #[arg(long)]
+    #[arg(long, requires = "run_dir")]
     pub(crate) resume: bool,
     /// Set a key of the recipe, as in prune.sparsity=0.9 or train.batch_size=64.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -171,6 +171,12 @@ pub(crate) struct BenchArguments {
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Ends the program as clap does for bad usage: a message, and status 2.
+pub(crate) fn bad_usage(message: String) -> ! {
+    use clap::CommandFactory;
+    Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, message).exit()
 }
 
 /// A list of patterns, whose own commas stand in parentheses.

@@ -170,10 +170,6 @@ fn runs_are_neither_overwritten_nor_mixed_up() {
     assert_refused(&run(folder, &other), &["run of another recipe: seed is 0 there, 5 here"]);
     let empty = ["train", "recipe.toml", "--run-dir", "empty", "--resume"];
     assert_refused(&run(folder, &empty), &["empty holds no run to resume"]);
-    assert_refused(
-        &run(folder, &["train", "recipe.toml", "--resume"]),
-        &["--resume needs --run-dir"],
-    );
     assert_eq!(std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap(), before);
 }
 
@@ -194,6 +190,10 @@ fn bad_usage_has_status_2() {
         &["bench", "--shape", "12", "--pattern", "balanced"],
         &["bench", "--shape", "12x12", "--pattern", "ballanced"],
         &["bench", "--shape", "12x12"],
+        &["train", "--resume"],
+        &["export", "x", "--format", "packed", "--layout", "pytorch", "--out", "y"],
+        &["prune", "x", "--pattern", "balanced", "--out", "y"],
+        &["prune", "x", "--pattern", "n-of-m(keep=1,of=4)", "--sparsity", "0.5", "--out", "y"],
     ] {
         assert_eq!(run(Path::new("."), arguments).status.code(), Some(2), "{arguments:?}");
     }

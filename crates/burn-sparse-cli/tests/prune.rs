@@ -139,7 +139,6 @@ fn what_cannot_be_pruned_is_refused_and_leaves_an_older_output() {
         ("tiny.safetensors", &balanced, vec!["tiny.safetensors is no complete safetensors file"]),
         ("claims.safetensors", &balanced, vec!["the header claims 18446744073709551615 bytes"]),
         ("no.safetensors", &balanced, vec!["cannot read no.safetensors"]),
-        ("in.safetensors", &balanced[..2], vec!["--sparsity is missing"]),
         (
             "in.safetensors",
             &[&balanced[..], &["--include", "q*"]].concat(),

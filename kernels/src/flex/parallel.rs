@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -36,6 +36,7 @@ struct Job {
     next: AtomicUsize,
     done: AtomicUsize,
     parts: usize,
+    panicked: AtomicBool,
     each: *const (dyn Fn(usize) + Sync),
 }
 
@@ -52,7 +53,7 @@ impl Job {
             if part >= self.parts {
                 return;
             }
-            let done = Done(&self.done);
+            let done = Done(self);
             // SAFETY: a part below `parts` is taken once; the caller of `for_each_part`, who owns
             // `each`, waits until all parts that were taken are done. A thread that comes late takes none and
             // never touches `each`.
@@ -63,11 +64,14 @@ impl Job {
 }
 
 /// Counts a part as done, even one that panicked: the caller must not wait forever.
-struct Done<'a>(&'a AtomicUsize);
+struct Done<'a>(&'a Job);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Release);
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::Relaxed);
+        }
+        self.0.done.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -89,7 +93,8 @@ pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Syn
     let each = unsafe {
         std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(each)
     };
-    let job = Job { next: AtomicUsize::new(0), done: AtomicUsize::new(0), parts, each };
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let job = Job { next, done, parts, panicked: AtomicBool::new(false), each };
     let job = Arc::new(job);
     for _ in 1..threads.min(parts) {
         let job = job.clone();
@@ -98,6 +103,9 @@ pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Syn
     let wait = Wait(&job);
     job.work();
     drop(wait);
+    // An application may have told rayon to survive panics; what the part should have written is not
+    // there all the same.
+    assert!(!job.panicked.load(Ordering::Relaxed), "a thread of the kernel panicked");
 }
 
 /// Waits until no thread runs a part any more, also when the caller's own part panicked: `each` and

@@ -23,7 +23,7 @@ impl Store<'_> {
     pub(crate) unsafe fn activate<S: Simd>(&self, sum: S::F, complete: bool) -> S::F {
         match self.activation {
             // SAFETY: passed on.
-            Activation::Relu if complete => unsafe { S::max(sum, S::zero()) },
+            Activation::Relu if complete => unsafe { S::max(S::zero(), sum) },
             _ => sum,
         }
     }
@@ -33,7 +33,9 @@ impl Store<'_> {
     pub(crate) fn activate_one(&self, sum: f32) -> f32 {
         match self.activation {
             Activation::None => sum,
-            Activation::Relu => sum.max(0.0),
+            // Not `max`, which would turn NaN into zero.
+            Activation::Relu if sum < 0.0 => 0.0,
+            Activation::Relu => sum,
         }
     }
 }

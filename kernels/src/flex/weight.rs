@@ -30,9 +30,17 @@ impl Weight<'_> {
                 Err(format!("{what}: found {found}, expected {expected}"))
             }
         };
+        // Sizes below 2^31 keep every product of two of them, and every id as an `i32`, exact.
+        let expect_within = |what: &str, found: usize, most: usize| match found {
+            0 => Err(format!("{what}: found 0, expected at least 1")),
+            _ if found > most => Err(format!("{what}: found {found}, expected at most {most}")),
+            _ => Ok(()),
+        };
+        expect_within("rows", self.rows, i32::MAX as usize)?;
+        expect_within("columns of the matrix", self.cols, i32::MAX as usize)?;
         match self.layout {
-            Layout::Grouped { vector: 0 } => return Err("a vector of 0 rows".into()),
             Layout::Grouped { vector } => {
+                expect_within("vector", vector, 256)?;
                 let groups = self.rows.div_ceil(vector);
                 expect("values", self.values.len(), self.columns.len() * vector)?;
                 expect("group offsets", self.offsets.len(), groups + 1)?;
@@ -42,8 +50,9 @@ impl Weight<'_> {
                 self.check_order()?;
             }
             Layout::Balanced { block, kept } => {
-                if block == 0 || block > 256 {
-                    return Err(format!("block of {block}: expected 1 to 256"));
+                expect_within("block", block, 256)?;
+                if kept > block {
+                    return Err(format!("{kept} kept weights of a block of {block}"));
                 }
                 expect("values", self.values.len(), self.in_block.len())?;
                 let tiles = self.rows.div_ceil(TILE_ROWS) * TILE_ROWS;

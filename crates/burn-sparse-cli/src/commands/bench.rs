@@ -50,6 +50,15 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
     }
     let patterns = arguments.pattern.as_ref().map_or(&[][..], |patterns| &patterns.0);
     let mut layers = Vec::new();
+    // All of it is checked before any of it takes memory.
+    for &(rows, cols) in &arguments.shape {
+        for pattern in patterns {
+            for &sparsity in &arguments.sparsity {
+                let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);
+                pattern.target_zeros(rows, cols, sparsity)?;
+            }
+        }
+    }
     for &(rows, cols) in &arguments.shape {
         let weights = Tensor::<1>::random([rows * cols], Distribution::Normal(0.0, 1.0), device);
         let weights: Vec<f32> = weights.into_data().convert::<f32>().try_into_vec()?;
@@ -58,7 +67,6 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
         for &pattern in patterns {
             for &sparsity in &arguments.sparsity {
                 let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);
-                pattern.target_zeros(rows, cols, sparsity)?;
                 let found = pattern.project(&scores, sparsity, &Search::default())?;
                 let order = found.row_order.as_ref();
                 let packed = Packed::pack(&pattern, &weights, &found.mask, order)?;

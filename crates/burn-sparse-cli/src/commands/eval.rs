@@ -20,16 +20,12 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let started = Instant::now();
     let evaluate = Evaluate { checkpoint: &checkpoint, arguments, device, seed: recipe.seed };
     let (metric, layers) = with_task(&recipe.task, evaluate)??;
-    let patterns: Vec<String> =
-        checkpoint.packed().map(|(_, entry)| entry.pattern.to_string()).collect();
-    let mut distinct = patterns.clone();
-    distinct.dedup();
     let report = Report {
         task: &recipe.task,
         device: &arguments.device,
         metric,
         sparsity: checkpoint.sparsity(),
-        pattern: distinct.join(","),
+        pattern: checkpoint.patterns(),
         seconds: started.elapsed().as_secs_f64(),
         checkpoint: path.display().to_string(),
         layers,

@@ -2,18 +2,18 @@ use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
 use serde::Serialize;
 
 use super::Failure;
-use crate::args::{Layout, PruneArguments};
+use crate::args::{Layout, PruneArguments, bad_usage};
 use crate::output;
 
 pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     let pattern = arguments.pattern;
     let sparsity = match (pattern.fixed_sparsity(), arguments.sparsity) {
         (Some(fixed), Some(given)) if (fixed - given).abs() > 1e-9 => {
-            return Err(format!("--sparsity {given}: {pattern} fixes {fixed}; leave it out").into());
+            bad_usage(format!("--sparsity {given}: {pattern} fixes {fixed}; leave it out"))
         }
         (Some(fixed), _) => fixed,
         (None, Some(given)) => given,
-        (None, None) => return Err(format!("--sparsity is missing, {pattern} needs one").into()),
+        (None, None) => bad_usage(format!("--sparsity is missing, {pattern} needs one")),
     };
     let orientation = match arguments.layout {
         Layout::Pytorch => Orientation::PyTorch,

@@ -14,37 +14,43 @@ use crate::output::{self, Progress};
 pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
     let device = device(&arguments.device)?;
-    let folder = match (&arguments.run_dir, arguments.resume) {
-        (Some(folder), _) => folder.clone(),
-        (None, true) => return Err("--resume needs --run-dir, the folder of the run".into()),
-        (None, false) => new_folder(arguments.recipe.as_deref()),
+    let folder = match &arguments.run_dir {
+        Some(folder) => folder.clone(),
+        None => new_folder(arguments.recipe.as_deref()),
     };
     let folder = RunFolder::new(folder);
     let run = Run { recipe: &recipe, arguments, folder: &folder, device: &device };
     let outcome = with_task(&recipe.task, run)??;
     let Outcome::Trained(trained) = outcome else {
-        return Err(format!(
-            "interrupted; go on with: burn-sparse train {}--run-dir {} --resume",
-            again(arguments),
-            folder.path().display()
-        )
-        .into());
+        return Err(format!("interrupted; go on with: {}", again(arguments, &folder)).into());
     };
     let report = Report::new(&recipe, arguments, &trained);
     folder.write_results(&serde_json::to_vec_pretty(&report)?)?;
     if arguments.json { output::json(&report) } else { print(&trained, &folder) }
 }
 
-/// The words of this command line that a resumed one must repeat.
-fn again(arguments: &TrainArguments) -> String {
-    let mut words = String::new();
-    if let Some(recipe) = &arguments.recipe {
-        words += &format!("{} ", recipe.display());
-    }
+/// The command line that goes on with this run.
+fn again(arguments: &TrainArguments, folder: &RunFolder) -> String {
+    let mut words = vec!["burn-sparse".to_string(), "train".to_string()];
+    words.extend(arguments.recipe.iter().map(|recipe| recipe.display().to_string()));
     for set in &arguments.sets {
-        words += &format!("--set {set} ");
+        words.extend(["--set".into(), set.clone()]);
     }
-    words
+    if let Some(data_dir) = &arguments.data_dir {
+        words.extend(["--data-dir".into(), data_dir.display().to_string()]);
+    }
+    if arguments.json {
+        words.push("--json".into());
+    }
+    words.extend(["--device".into(), arguments.device.clone()]);
+    words.extend(["--run-dir".into(), folder.path().display().to_string(), "--resume".into()]);
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,".contains(letter);
+    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 struct Run<'a> {

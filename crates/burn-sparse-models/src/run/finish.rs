@@ -54,10 +54,10 @@ impl<T: Task> Session<'_, T> {
         let read = Checkpoint::read(&path)?;
         let packed = read.apply(self.task.model(&device), Form::Packed)?;
         let (a, b) = (self.outputs(&masked, &device), self.outputs(&packed, &device));
-        let difference = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         // Outputs of a model that learnt nothing sensible may be large: rounding grows with them.
         let size = a.iter().map(|a| a.abs()).fold(1.0, f32::max);
-        let allowed = ALLOWED_DIFFERENCE * size.max(1.0);
+        let allowed = ALLOWED_DIFFERENCE * size;
+        let difference = difference(&a, &b);
         if difference.is_nan() || difference > allowed {
             return Err(RunError::Unfaithful { difference, allowed });
         }
@@ -65,18 +65,11 @@ impl<T: Task> Session<'_, T> {
         let layers = layers(&packed, &read, || {
             self.outputs(&packed, &device);
         });
-        let mut patterns: Vec<String> = Vec::new();
-        for weight in &pruned.weights {
-            let pattern = weight.pattern.to_string();
-            if !patterns.contains(&pattern) {
-                patterns.push(pattern);
-            }
-        }
         let trained = Trained {
             metric,
             dense_metric: state.dense_metric,
             sparsity: pruned.sparsity(),
-            pattern: patterns.join(","),
+            pattern: read.patterns(),
             seconds: state.seconds,
             checkpoint: path.clone(),
             layers,
@@ -93,5 +86,33 @@ impl<T: Task> Session<'_, T> {
 
     fn outputs(&self, model: &T::Model, device: &Device) -> Vec<f32> {
         self.task.outputs(self.data, model, COMPARED, device)
+    }
+}
+
+/// The largest difference of two lists; NaN where one is NaN, or they are no two lists of one length.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    if a.is_empty() || a.len() != b.len() {
+        return f32::NAN;
+    }
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, |most, next| if most.is_nan() || next <= most { most } else { next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_cannot_be_compared_never_count_as_equal() {
+        assert_eq!(difference(&[1.0, 2.0], &[1.0, 2.5]), 0.5);
+        for (a, b) in [
+            (&[][..], &[][..]),
+            (&[1.0], &[1.0, 2.0]),
+            (&[f32::NAN], &[1.0]),
+            (&[f32::NAN, 1.0], &[f32::NAN, 1.0]),
+            (&[f32::INFINITY], &[f32::INFINITY]),
+        ] {
+            assert!(difference(a, b).is_nan());
+        }
     }
 }

@@ -46,8 +46,13 @@ impl State {
     }
 
     /// The start of the second phase.
-    pub(super) fn into_prune(self, dense_metric: Option<Metric>) -> Self {
-        Self { phase: Phase::Prune, epoch: 0, step: 0, loss: 0.0, dense_metric, ..self }
+    pub(super) fn into_prune(self) -> Self {
+        Self { phase: Phase::Prune, epoch: 0, step: 0, loss: 0.0, ..self }
+    }
+
+    /// Whether there are files to go on from.
+    pub(super) fn is_saved(&self) -> bool {
+        !self.model.is_empty()
     }
 }
 
@@ -80,7 +85,9 @@ impl RunFolder {
     }
 
     /// The state to go on from, of a run of the same recipe.
-    pub(super) fn resume(&self, recipe: &Recipe) -> Result<State, RunError> {
+    ///
+    /// A run that ended before its first save starts again, in `first`.
+    pub(super) fn resume(&self, recipe: &Recipe, first: Phase) -> Result<State, RunError> {
         let nothing =
             |reason: String| RunError::NothingToResume { folder: self.path.clone(), reason };
         let text = std::fs::read_to_string(self.recipe_file())
@@ -90,8 +97,13 @@ impl RunFolder {
             return Err(self.other_recipe(&stored, recipe));
         }
         let path = self.path.join("state.json");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| nothing(format!("state.json: {error}; no step was saved yet")))?;
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(State::new(first));
+            }
+            Err(error) => return Err(nothing(format!("state.json: {error}"))),
+        };
         serde_json::from_str(&text).map_err(|error| fail(&path, error))
     }
 

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::folder::State;
 use super::{EpochReport, Observer, Phase, RunError, RunFolder};
-use crate::{Metric, Task};
+use crate::Task;
 
 /// What stays the same all through a run.
 pub(super) struct Session<'a, T: Task> {
@@ -49,7 +49,7 @@ impl<T: Task> Session<'_, T> {
         mut optimizer: ModuleOptimizer,
         kind: Kind<W, T::Model>,
         observer: &mut dyn Observer,
-    ) -> Result<Option<(W, Option<Metric>)>, RunError>
+    ) -> Result<Option<W>, RunError>
     where
         W: Module
             + ModuleDisplay
@@ -61,7 +61,6 @@ impl<T: Task> Session<'_, T> {
         let TrainTable { batch_size, optimizer: spec, learning_rate_schedule, .. } =
             &self.recipe.train;
         let (phase, steps) = (kind.phase, self.steps_per_epoch);
-        let mut metric = None;
         while state.epoch < kind.epochs {
             let started = Instant::now();
             let order = self.order(phase, state.epoch);
@@ -101,14 +100,16 @@ impl<T: Task> Session<'_, T> {
                 mask_seconds: masks.seconds,
                 seconds: started.elapsed().as_secs_f64(),
             };
-            metric = Some(found);
+            if phase == Phase::Dense {
+                state.dense_metric = Some(found);
+            }
             observer.epoch(&report);
             self.folder.log(&report)?;
             state.seconds += report.seconds;
             (state.epoch, state.step, state.loss) = (state.epoch + 1, 0, 0.0);
             self.folder.save(state, &model, &optimizer)?;
         }
-        Ok(Some((model, metric)))
+        Ok(Some(model))
     }
 
     /// The order of an epoch's samples: its own stream of the seed, so that it does not depend on

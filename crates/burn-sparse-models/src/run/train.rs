@@ -45,14 +45,14 @@ pub fn train<T: Task>(
     let data = task.load(data_dir, recipe.seed)?;
     let first = if table.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
     let mut state = match resume {
-        true => folder.resume(recipe)?,
+        true => folder.resume(recipe, first)?,
         false => {
             folder.create(recipe)?;
             State::new(first)
         }
     };
     let session = Session { task, recipe, data: &data, folder, device: &device, steps_per_epoch };
-    let mut resumed = resume.then(|| state.clone());
+    let mut resumed = (resume && state.is_saved()).then(|| state.clone());
 
     let mut dense = fresh;
     if state.phase == Phase::Dense {
@@ -67,12 +67,11 @@ pub fn train<T: Task>(
             inner: |model: &T::Model| model,
             masks: |_| Ok(Masks::default()),
         };
-        let Some((model, metric)) = session.phase(&mut state, dense, optimizer, kind, observer)?
-        else {
+        let Some(model) = session.phase(&mut state, dense, optimizer, kind, observer)? else {
             return Ok(Outcome::Interrupted);
         };
         dense = model;
-        state = state.into_prune(metric);
+        state = state.into_prune();
     }
 
     let mut sparse = plan.attach(dense)?;
@@ -80,6 +79,8 @@ pub fn train<T: Task>(
     match resumed {
         Some(state) => {
             sparse = folder.load_model(&state, sparse)?;
+            // What attaching did to the fresh model is not part of the run.
+            sparse.take_journal()?;
             fine_tuner = folder.load_optimizer(&state, fine_tuner)?;
         }
         // Saved at once, so that an interruption in the first epoch does not repeat the dense phase.
@@ -95,7 +96,7 @@ pub fn train<T: Task>(
             Ok(Masks { sparsity, changed: journal.changed_share(), seconds: journal.seconds })
         },
     };
-    let Some((sparse, _)) = session.phase(&mut state, sparse, fine_tuner, kind, observer)? else {
+    let Some(sparse) = session.phase(&mut state, sparse, fine_tuner, kind, observer)? else {
         return Ok(Outcome::Interrupted);
     };
     let trained = session.finish(sparse.finish()?, state)?;

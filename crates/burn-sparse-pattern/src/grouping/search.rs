@@ -9,7 +9,7 @@ use crate::{PatternError, RowOrder, Scores};
 pub struct Search<'a> {
     /// Seeds the first groups; the same seed finds the same order.
     pub seed: u64,
-    /// Alternations between columns and assignment at most.
+    /// Alternations between columns and assignment at most; with none, a warm order stays as it is.
     pub rounds: usize,
     /// The order to start from instead of a cold search, as in a ramp's next update.
     pub warm: Option<&'a RowOrder>,
@@ -38,6 +38,9 @@ pub(crate) fn search(
     {
         let reason = format!("the matrix has {rows} rows");
         return Err(PatternError::RowOrder { rows: warm.rows(), reason });
+    }
+    if let (Some(warm), 0) = (search.warm, search.rounds) {
+        return Ok(warm.clone());
     }
     let mut best = Candidate::new(scores, vector, keep, RowOrder::identity(rows));
     if rows <= vector {

@@ -57,6 +57,9 @@ impl BalancedPacked {
             return Err(refuse(LAYOUT, "number of indices", indices.len(), values.len()));
         }
         let packed = Self { rows, cols, block, kept, values, indices };
+        if packed.values.is_empty() {
+            return Err(refuse(LAYOUT, "number of values", 0, "at least one"));
+        }
         let full = cols / block * kept;
         let (low, high) = (full, full + if cols < block { kept } else { cols % block });
         if !packed.values.len().is_multiple_of(rows)

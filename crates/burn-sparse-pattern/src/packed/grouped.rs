@@ -58,12 +58,14 @@ impl GroupedPacked {
             let expected = format!("{vector} for each of {} columns", columns.len());
             return Err(refuse(LAYOUT, "number of values", values.len(), expected));
         }
+        // So that a file cannot claim many groups without any data.
+        if columns.is_empty() {
+            return Err(refuse(LAYOUT, "number of columns", 0, "at least one"));
+        }
         let groups = rows.div_ceil(vector);
         let offsets = match offsets {
             Some(offsets) => offsets,
-            // At least one column for each group, so that a file cannot claim more groups than it has
-            // data for.
-            None if !columns.is_empty() && columns.len().is_multiple_of(groups) => {
+            None if columns.len().is_multiple_of(groups) => {
                 let kept = (columns.len() / groups) as u32;
                 (0..=groups as u32).map(|group| group * kept).collect()
             }

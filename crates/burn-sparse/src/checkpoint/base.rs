@@ -105,6 +105,18 @@ impl Checkpoint {
         })
     }
 
+    /// The distinct patterns in the order of their parameters' names, as a recipe spells them.
+    pub fn patterns(&self) -> String {
+        let mut patterns: Vec<String> = Vec::new();
+        for (_, entry) in self.packed() {
+            let pattern = entry.pattern.to_string();
+            if !patterns.contains(&pattern) {
+                patterns.push(pattern);
+            }
+        }
+        patterns.join(",")
+    }
+
     /// The share of zeros of all pruned weights.
     pub fn sparsity(&self) -> f64 {
         let (mut all, mut kept) = (0, 0);

@@ -122,7 +122,9 @@ impl<'a> File<'a> {
 
     /// A mask takes a bit for every weight that the metadata claims, kept or not.
     fn refuse_implausible(&self, name: &str, view: &View) -> Result<(), CheckpointError> {
-        let bits = view.rows().checked_mul(view.cols());
+        // Rows of a mask are whole words.
+        let bits =
+            view.cols().checked_next_multiple_of(64).and_then(|c| c.checked_mul(view.rows()));
         let most = self.length.saturating_mul(8 * MASK_PER_FILE);
         match bits {
             Some(bits) if bits <= most => Ok(()),

@@ -31,6 +31,15 @@ pub enum OneShotError {
         /// What the reader found.
         reason: String,
     },
+    /// The input is a packed checkpoint, whose arrays are no weight matrices.
+    #[error(
+        "{} is a burn-sparse checkpoint: export it first, with --format dense --layout pytorch",
+        path.display()
+    )]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+    },
     /// A glob that cannot be read.
     #[error("--include {text}: {reason}")]
     Glob {

@@ -62,7 +62,13 @@ pub fn prune_file(
         let mut out = BufWriter::new(file);
         out.write_all(&reader.header)?;
         for (name, info) in &tensors {
-            let mut bytes = reader.read(info)?;
+            let mut bytes = match reader.read(info) {
+                Ok(bytes) => bytes,
+                Err(source) => {
+                    failure = Some(OneShotError::Read { path: input.into(), source });
+                    return Err(std::io::Error::other("not read"));
+                }
+            };
             let view = view(&info.shape, task.orientation).filter(|_| chosen(name, info));
             if let Some(view) = view {
                 let (pattern, sparsity) = (task.pattern, task.sparsity);
@@ -123,6 +129,9 @@ impl Reader {
         file.read_exact(&mut header[8..]).map_err(fail)?;
         let metadata = serde_json::from_slice::<Metadata>(&header[8..]);
         let metadata = metadata.map_err(|error| malformed(error.to_string()))?;
+        if metadata.metadata().as_ref().is_some_and(|m| m.contains_key("burn-sparse.tensors")) {
+            return Err(OneShotError::Checkpoint { path: path.into() });
+        }
         let tensors = metadata.tensors().into_iter().map(|(name, info)| (name, info.clone()));
         let mut tensors: Vec<(String, TensorInfo)> = tensors.collect();
         tensors.sort_by_key(|(_, info)| info.data_offsets);

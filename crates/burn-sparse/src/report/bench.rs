@@ -2,13 +2,12 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use burn::module::{Module, Param};
-use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
-use burn_sparse_kernels::{PackedTensors, select};
+use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use burn_sparse_pattern::{Packed, Pattern};
 use serde::{Deserialize, Serialize};
 
 use crate::modules::View;
-use crate::nn::{Linear, PackInto};
+use crate::nn::{Linear, PackInto, record_dispatch};
 
 /// Alternating pairs of samples, after one to warm up.
 const SAMPLES: usize = 15;
@@ -72,7 +71,8 @@ pub fn bench(packed: &Packed, pattern: Pattern, batch: usize, device: &Device) -
         }
     }
     let [dense_s, sparse_s] = times.map(median);
-    let layout = PackedTensors::from_packed(packed, device).layout;
+    let (_, ran) = record_dispatch(|| sparse.forward(x.clone()));
+    let kernel = ran.first().map_or("none".into(), |ran| ran.choice.to_string());
     BenchRow {
         name: None,
         rows,
@@ -84,7 +84,7 @@ pub fn bench(packed: &Packed, pattern: Pattern, batch: usize, device: &Device) -
         sparse_us: sparse_s * 1e6,
         speedup: dense_s / sparse_s,
         kept_gflops: 2.0 * (mask.kept() * batch) as f64 / sparse_s / 1e9,
-        kernel: select(layout, batch, DType::F32, device).to_string(),
+        kernel,
     }
 }
 

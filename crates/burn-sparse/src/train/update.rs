@@ -72,21 +72,27 @@ fn search(
     };
     if weight.regrow == Regrow::Never {
         for (score, &keep) in scores.iter_mut().zip(&state.keep) {
-            // A product would keep NaN, and a dropped weight may be anything.
-            *score = if keep == 0 { 0.0 } else { *score };
+            // A product would keep NaN, and a dropped weight may be anything. What is kept ranks above
+            // what is dropped even where it is zero, as the weights of an input that never fires.
+            *score = match *score {
+                _ if keep == 0 => 0.0,
+                0.0 => f32::MIN_POSITIVE,
+                kept => kept,
+            };
         }
     }
     let scores = weight.view.to_matrix(&scores);
     let scores = Scores::new(rows, cols, &scores)?;
-    let first = step == weight.schedule.start;
     let order = RowOrder::new(state.row_order.clone())?;
     let mut search = Search { seed, ..Search::default() };
-    if !first {
+    // The search is cold until something has been dropped: only then is there an order to start from.
+    if state.keep.contains(&0) {
         search.warm = Some(&order);
-        search.rounds = match weight.regroup {
+        search.rounds = match (weight.regroup, weight.regrow) {
+            // A row that moved to a group with other columns would get dropped weights back.
+            (_, Regrow::Never) | (Regroup::FirstUpdate, _) => 0,
             // From the last order, two alternations already settle: weights have moved little.
-            Regroup::EveryUpdate => 2,
-            Regroup::FirstUpdate => 0,
+            (Regroup::EveryUpdate, _) => 2,
         };
     }
     let sparsity = weight.schedule.sparsity(step);

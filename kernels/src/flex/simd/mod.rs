@@ -44,6 +44,7 @@ pub(crate) trait Simd: Copy + 'static {
     /// `a · b + c`.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
+    /// The larger one; NaN where `b` is NaN.
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
 
     /// Writes the `LANES x LANES` block at `from` transposed to `to`; strides in floats.

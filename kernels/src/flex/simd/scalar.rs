@@ -41,7 +41,7 @@ impl Simd for Scalar {
     }
     #[inline(always)]
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
-        std::array::from_fn(|i| a[i].max(b[i]))
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
 
     type Index = ();
