@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::Weight;
 use super::parallel::{Shared, for_each_part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::tile::{Pack, Tile, cut, width};
+use super::tile::{Pack, Tile, Unpack, cut, width};
 use crate::layout::TILE_ROWS;
 
 /// `dx [n, cols] = dy [n, rows] · W`.
@@ -15,25 +15,17 @@ pub(crate) fn dx(isa: Isa, weight: &Weight<'_>, dy: &[f32], dx: &mut [f32]) {
     let tiles = cut(isa, weight.layout, n, team.threads);
     let shared = Shared::new(dx);
     for_each_part(tiles.len(), team, |at| {
-        {
-            let tile = &tiles[at];
-            let width = width(isa, tile);
-            let dyt = transpose(isa, dy, weight.rows, tile, width);
-            let mut dxt = vec![0.0; weight.cols * width];
-            weight.entries(0..weight.rows, |row, col, at| {
-                let (from, to) = (&dyt[row * width..][..width], &mut dxt[col * width..][..width]);
-                dispatch(isa, Axpy { by: weight.values[at], from, to });
-            });
-            for token in 0..tile.tokens {
-                for col in 0..weight.cols {
-                    // SAFETY: tiles own disjoint tokens of `dx`, each `cols` long.
-                    unsafe {
-                        *shared.get().add((tile.first + token) * weight.cols + col) =
-                            dxt[col * width + token];
-                    }
-                }
-            }
-        }
+        let tile = &tiles[at];
+        let width = width(isa, tile);
+        let dyt = transpose(isa, dy, weight.rows, tile, width);
+        let mut dxt = vec![0.0; weight.cols * width];
+        weight.entries(0..weight.rows, |row, col, at| {
+            let (from, to) = (&dyt[row * width..][..width], &mut dxt[col * width..][..width]);
+            dispatch(isa, Axpy { by: weight.values[at], from, to });
+        });
+        // Tiles own disjoint tokens of `dx`.
+        let (yt, rows) = (Shared::new(&mut dxt), weight.cols);
+        dispatch(isa, Unpack { yt, rows, tile, range: 0..rows, y: shared });
     });
 }
 

@@ -55,8 +55,8 @@ impl Job {
             }
             let done = Done(self);
             // SAFETY: a part below `parts` is taken once; the caller of `for_each_part`, who owns
-            // `each`, waits until all parts that were taken are done. A thread that comes late takes none and
-            // never touches `each`.
+            // `each`, waits until all parts that were taken are done. A thread that comes late takes
+            // none and never touches `each`.
             unsafe { (*self.each)(part) };
             drop(done);
         }

@@ -183,12 +183,12 @@ impl Work for Pack<'_> {
 }
 
 /// `y[token][row] = yt[row][token]`.
-struct Unpack<'a> {
-    yt: Shared,
-    rows: usize,
-    tile: &'a Tile,
-    range: std::ops::Range<usize>,
-    y: Shared,
+pub(crate) struct Unpack<'a> {
+    pub(crate) yt: Shared,
+    pub(crate) rows: usize,
+    pub(crate) tile: &'a Tile,
+    pub(crate) range: std::ops::Range<usize>,
+    pub(crate) y: Shared,
 }
 
 impl Work for Unpack<'_> {
