@@ -37,7 +37,7 @@ mod scores;
 mod spelling;
 
 pub use error::PatternError;
-pub use grouping::Search;
+pub use grouping::{Search, Start};
 pub use mask::Mask;
 pub use packed::{BalancedPacked, GroupedPacked, Packed, UnstructuredPacked};
 pub use pattern::{Pattern, Projection};

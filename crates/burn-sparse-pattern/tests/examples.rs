@@ -58,34 +58,6 @@ fn shfl_bw_figure_groups_rows_1_4_and_2_5_and_3_6() {
 }
 
 #[test]
-fn planted_groups_are_recovered_through_noise() {
-    let (rows, cols, vector) = (96, 128, 8);
-    let groups = rows / vector;
-    // Row r belongs to planted group r % groups; each group loves 32 columns of its own choice.
-    let love = noise(groups * cols, 3);
-    let noise = noise(rows * cols, 5);
-    let weight = |r: usize, c: usize| {
-        let liked = love[(r % groups) * cols + c] > 0.75;
-        noise[r * cols + c] * 0.5 + if liked { 1.0 } else { 0.0 }
-    };
-    let weights: Vec<f32> = (0..rows * cols).map(|i| weight(i / cols, i % cols)).collect();
-    let scores = Scores::new(rows, cols, &weights).unwrap();
-    let planted: Vec<u32> =
-        (0..groups).flat_map(|g| (0..vector).map(move |i| (i * groups + g) as u32)).collect();
-    let planted = RowOrder::new(planted).unwrap();
-    let warm = Search { rounds: 0, warm: Some(&planted), ..Search::default() };
-    for equal_groups in [true, false] {
-        let pattern = Pattern::ShflBw { vector, equal_groups };
-        let kept = |search: &Search<'_>| {
-            let found = pattern.project(&scores, 0.75, search).unwrap();
-            Retained::measure(&weights, &found.mask).unwrap().l1
-        };
-        let (found, truth) = (kept(&Search::default()), kept(&warm));
-        assert!(found >= truth, "found {found}, planted {truth}");
-    }
-}
-
-#[test]
 fn retained_score_falls_from_unstructured_to_block_wise() {
     let (rows, cols) = (256, 192);
     // Heavy tails, as in trained layers.
@@ -101,20 +73,6 @@ fn retained_score_falls_from_unstructured_to_block_wise() {
             })
             .collect();
     assert!(kept.windows(2).all(|pair| pair[0] > pair[1]), "{kept:?}");
-}
-
-#[test]
-fn a_warm_start_never_keeps_less_than_it_was_given() {
-    let weights = noise(64 * 64, 17);
-    let scores = Scores::new(64, 64, &weights).unwrap();
-    let pattern = Pattern::ShflBw { vector: 8, equal_groups: true };
-    let kept = |search: &Search<'_>| {
-        let found = pattern.project(&scores, 0.75, search).unwrap();
-        (Retained::measure(&weights, &found.mask).unwrap().l1, found.row_order.unwrap())
-    };
-    let (cold, order) = kept(&Search::default());
-    let (warm, _) = kept(&Search { rounds: 1, warm: Some(&order), ..Search::default() });
-    assert!(warm >= cold, "{warm} < {cold}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Laws every pattern keeps, on random matrices of awkward shapes.
 
-use burn_sparse_pattern::{Mask, Packed, Pattern, PatternError, Retained, Scores, Search};
+use burn_sparse_pattern::{Mask, Packed, Pattern, PatternError, Retained, Scores, Search, Start};
 use proptest::prelude::*;
 
 fn patterns() -> impl Strategy<Value = Pattern> {
@@ -64,7 +64,8 @@ proptest! {
                 weights.iter().zip(&bytes).map(|(w, &keep)| w * f32::from(keep)).collect();
             let scores: Vec<f32> = masked.iter().map(|w| w.abs()).collect();
             let scores = Scores::new(*rows, *cols, &scores).unwrap();
-            let search = Search { warm: first.row_order.as_ref(), ..Search::default() };
+            let start = first.row_order.as_ref().map_or(Start::Cold, Start::Warm);
+            let search = Search { start, ..Search::default() };
             let sparsity = p.fixed_sparsity().unwrap_or(s);
             let again = p.project(&scores, sparsity, &search).unwrap();
             let kept = Retained::measure(&masked, &again.mask).unwrap();

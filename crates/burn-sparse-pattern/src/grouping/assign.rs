@@ -4,19 +4,24 @@ const STEP: f32 = 0.02;
 /// Bids per row after which the rest is placed greedily.
 const PATIENCE: usize = 200;
 
-/// Assigns every row to a group of exactly the given size so that the sum of `gains[row, group]` is
-/// nearly the largest: an auction (Bertsekas, "The auction algorithm for the transportation problem",
+/// Assigns every row to a group of exactly the given size so that the sum of their gains is nearly
+/// the largest: an auction (Bertsekas, "The auction algorithm for the transportation problem",
 /// 1989), in which rows bid for places and groups drop their lowest bidder.
-pub(crate) fn assign(gains: &[f32], sizes: &[usize]) -> Vec<u32> {
+///
+/// `wishes` are the gains of one row, a group each; the answer is the group of every row.
+pub(crate) fn assign<'a>(
+    rows: usize,
+    wishes: impl Fn(u32) -> &'a [f32],
+    sizes: &[usize],
+) -> Vec<u32> {
     let groups = sizes.len();
-    let rows = gains.len() / groups;
-    let step = step(gains, groups);
+    let step = step(rows, &wishes);
     let mut prices = vec![0.0_f32; groups];
     let mut places: Vec<Vec<(f32, u32)>> = sizes.iter().map(|&n| Vec::with_capacity(n)).collect();
     let mut waiting: Vec<u32> = (0..rows as u32).rev().collect();
     let mut patience = rows * PATIENCE;
     while let Some(row) = waiting.pop() {
-        let wishes = &gains[row as usize * groups..][..groups];
+        let wishes = wishes(row);
         let patient = patience > 0;
         patience = patience.saturating_sub(1);
         let open = |group: usize| patient || places[group].len() < sizes[group];
@@ -65,16 +70,14 @@ fn lowest(held: &[(f32, u32)]) -> usize {
 }
 
 /// The smallest raise of a bid, from the mean distance between a row's best and mean gain.
-fn step(gains: &[f32], groups: usize) -> f32 {
-    let spread: f64 = gains
-        .chunks_exact(groups)
-        .map(|wishes| {
-            let best = wishes.iter().copied().fold(0.0_f32, f32::max);
-            let sum: f64 = wishes.iter().map(|&wish| f64::from(wish)).sum();
-            f64::from(best) - sum / groups as f64
-        })
-        .sum();
-    let mean = spread / (gains.len() / groups) as f64;
+fn step<'a>(rows: usize, wishes: impl Fn(u32) -> &'a [f32]) -> f32 {
+    let spread = |row: u32| {
+        let wishes = wishes(row);
+        let best = wishes.iter().copied().fold(0.0_f32, f32::max);
+        let sum: f64 = wishes.iter().map(|&wish| f64::from(wish)).sum();
+        f64::from(best) - sum / wishes.len() as f64
+    };
+    let mean = (0..rows as u32).map(spread).sum::<f64>() / rows as f64;
     (mean as f32 * STEP).max(f32::MIN_POSITIVE)
 }
 
@@ -90,13 +93,13 @@ mod tests {
             gains[row * 3 + row % 3] = 1.0;
         }
         gains[1] = 1.1;
-        let group_of = assign(&gains, &[3, 3, 3]);
+        let group_of = assign(9, |row| &gains[row as usize * 3..][..3], &[3, 3, 3]);
         assert_eq!(group_of, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
     fn equal_gains_still_fill_every_group() {
-        let group_of = assign(&[0.0; 7 * 3], &[3, 3, 1]);
+        let group_of = assign(7, |_| &[0.0; 3], &[3, 3, 1]);
         let size = |g| group_of.iter().filter(|&&x| x == g).count();
         assert_eq!((size(0), size(1), size(2)), (3, 3, 1));
     }

@@ -1,28 +1,80 @@
-use gemm::Parallelism;
+use std::time::{Duration, Instant};
 
-use crate::grouping::{assign::assign, seeding};
-use crate::patterns::vector_wise::{Keep, best_columns, group_sums};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::grouping::anneal::{Columns, WIDEST};
+use crate::grouping::canonical::{Canonical, Groups};
+use crate::grouping::pair::Limit;
+use crate::grouping::seeding;
+use crate::grouping::swaps::{self, Tournament};
+use crate::grouping::threshold::{Best, select};
+use crate::patterns::vector_wise::Keep;
 use crate::{PatternError, RowOrder, Scores};
 
 /// How a row order is searched.
-#[derive(Debug, Clone, Copy)]
+///
+/// Without a budget the work depends on the shape alone, and the same scores, start and seed find the
+/// same order on every machine and with any number of threads. With one the clock decides.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Search<'a> {
-    /// Seeds the first groups; the same seed finds the same order.
+    /// Seeds the first groups and the order in which groups meet.
     pub seed: u64,
-    /// Alternations between columns and assignment at most; with none, a warm order stays as it is.
-    pub rounds: usize,
-    /// The order to start from instead of a cold search, as in a ramp's next update.
-    pub warm: Option<&'a RowOrder>,
+    /// Where the search starts.
+    pub start: Start<'a>,
+    /// Goes on until this much time has passed, or stops then with the best so far.
+    pub budget: Option<Duration>,
 }
 
-impl Default for Search<'_> {
-    fn default() -> Self {
-        Self { seed: 0, rounds: 12, warm: None }
+/// Where a search for a row order starts.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Start<'a> {
+    /// From nothing.
+    #[default]
+    Cold,
+    /// From an order found before, as in a ramp's next update: a small part of a cold search's work.
+    Warm(&'a RowOrder),
+    /// With this order, unchanged.
+    Fixed(&'a RowOrder),
+}
+
+/// The loss, as a share of an exchanged row's part in its group, that annealing accepts at first: higher
+/// undoes what was found, lower finds nothing new.
+const HOTTEST: f64 = 0.01;
+
+/// How much of each step a search does, by the matrix's shape.
+struct Effort {
+    starts: usize,
+    soft: usize,
+    hard: usize,
+    rounds: usize,
+    annealed: usize,
+}
+
+impl Effort {
+    /// Fitted to 4096 x 4096 in groups of 32: well under a second cold, 0.2 seconds warm, on two cores.
+    fn new(warm: bool, rows: usize, cols: usize, groups: usize) -> Self {
+        let scores = rows as f64 * cols as f64;
+        let assignment = scores * groups as f64;
+        let times = |all: f64, each: f64, least: usize, most: usize| {
+            ((all / each) as usize).clamp(least, most)
+        };
+        if warm {
+            let rounds = times(5e7, scores, 3, 8 * groups);
+            return Self { starts: 1, soft: 0, hard: 2, rounds, annealed: 0 };
+        }
+        Self {
+            // A small matrix is searched again from other rows: it costs nothing, and only there does
+            // one start's luck show.
+            starts: times(2e6, scores, 1, 16),
+            soft: times(1.3e10, assignment, 3, 24),
+            hard: 2,
+            rounds: times(2.5e8, scores, 5, 8 * groups),
+            annealed: times(4e6, scores, 0, 200),
+        }
     }
 }
-
-/// A gain below this share of the score ends the alternation.
-const TOO_SMALL: f64 = 1e-4;
 
 /// The row order, in groups of exactly `vector` (the last one may be shorter), that keeps the most
 /// score of those seen; never less than no shuffle, nor than the warm start.
@@ -33,117 +85,208 @@ pub(crate) fn search(
     search: &Search<'_>,
 ) -> Result<RowOrder, PatternError> {
     let rows = scores.rows();
-    if let Some(warm) = search.warm
-        && warm.rows() != rows
+    if let Start::Warm(order) | Start::Fixed(order) = search.start
+        && order.rows() != rows
     {
         let reason = format!("the matrix has {rows} rows");
-        return Err(PatternError::RowOrder { rows: warm.rows(), reason });
+        return Err(PatternError::RowOrder { rows: order.rows(), reason });
     }
-    if let (Some(warm), 0) = (search.warm, search.rounds) {
-        return Ok(warm.clone());
+    if let Start::Fixed(order) = search.start {
+        return Ok(order.clone());
     }
-    let mut best = Candidate::new(scores, vector, keep, RowOrder::identity(rows));
     if rows <= vector {
-        return Ok(best.order);
+        return Ok(RowOrder::identity(rows));
     }
-    let mut columns = match search.warm {
-        Some(warm) => {
-            let warm = Candidate::new(scores, vector, keep, warm.clone());
-            let columns = warm.columns.clone();
-            if warm.kept > best.kept {
-                best = warm;
-            }
-            columns
-        }
-        None => seeding::columns(scores, vector, keep, search.seed),
-    };
-    let sizes: Vec<usize> = best.order.groups(vector).map(<[u32]>::len).collect();
-    let mut last = 0.0;
-    for _ in 0..search.rounds {
-        let group_of = assign(&gains(scores, &columns), &sizes);
-        let next = Candidate::new(scores, vector, keep, order(&group_of, sizes.len()));
-        let (kept, stop) = (next.kept, next.kept <= last * (1.0 + TOO_SMALL));
-        columns.clone_from(&next.columns);
-        if kept > best.kept {
-            best = next;
-        }
-        if stop {
-            break;
-        }
-        last = kept;
-    }
-    Ok(best.order)
+    // Entered once: every parallel step would otherwise send for the pool and wait.
+    Ok(rayon::scope(|_| find(scores, vector, keep, search)))
 }
 
-struct Candidate {
-    order: RowOrder,
-    columns: Vec<Vec<usize>>,
-    kept: f64,
-}
-
-impl Candidate {
-    fn new(scores: &Scores<'_>, vector: usize, keep: Keep, order: RowOrder) -> Self {
-        let (sums, cols) = (group_sums(scores, vector, &order), scores.cols());
-        let mut columns = best_columns(&sums, cols, keep);
-        // Summed in ascending order, so that the total does not depend on how columns were selected.
-        columns.iter_mut().for_each(|columns| columns.sort_unstable());
-        let kept = columns
-            .iter()
-            .zip(sums.chunks(cols))
-            .flat_map(|(columns, sums)| columns.iter().map(|&col| f64::from(sums[col])))
-            .sum();
-        Self { order, columns, kept }
-    }
-}
-
-/// What every row would keep in every group, `[rows, groups]`: scores times the groups' columns.
-fn gains(scores: &Scores<'_>, columns: &[Vec<usize>]) -> Vec<f32> {
-    let (rows, cols, groups) = (scores.rows(), scores.cols(), columns.len());
-    let mut keeps = vec![0.0_f32; cols * groups];
-    for (group, columns) in columns.iter().enumerate() {
-        for &col in columns {
-            keeps[col * groups + group] = 1.0;
-        }
-    }
-    let mut gains = vec![0.0_f32; rows * groups];
-    // SAFETY: the three matrices are row-major, of exactly the shapes and strides given, and the
-    // output does not overlap the inputs.
-    unsafe {
-        gemm::gemm(
+fn find(scores: &Scores<'_>, vector: usize, keep: Keep, search: &Search<'_>) -> RowOrder {
+    let (rows, identity) = (scores.rows(), RowOrder::identity(scores.rows()));
+    let canonical = Canonical::new(scores);
+    let unshuffled = canonical.groups(&identity, vector);
+    let sizes: Vec<usize> = unshuffled.iter().map(Vec::len).collect();
+    let mut run = Run {
+        effort: Effort::new(
+            matches!(search.start, Start::Warm(_)),
             rows,
-            groups,
-            cols,
-            gains.as_mut_ptr(),
-            1,
-            groups as isize,
-            false,
-            scores.values().as_ptr(),
-            1,
-            cols as isize,
-            keeps.as_ptr(),
-            1,
-            groups as isize,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            Parallelism::Rayon(0),
-        );
+            scores.cols(),
+            sizes.len(),
+        ),
+        random: ChaCha8Rng::seed_from_u64(search.seed),
+        deadline: Deadline::new(search.budget),
+        rows: &canonical,
+        keep,
+        sizes,
+        best: (0.0, unshuffled.clone()),
+    };
+    run.offer(unshuffled);
+    match search.start {
+        Start::Warm(order) => {
+            let groups = canonical.groups(order, vector);
+            run.offer(groups.clone());
+            let groups = run.assign_hard(groups);
+            run.swap(groups);
+        }
+        Start::Cold | Start::Fixed(_) => {
+            for _ in 0..run.effort.starts {
+                let groups = run.assign_cold();
+                run.swap(groups);
+            }
+        }
     }
-    // A sum of finite scores may overflow.
-    gains.iter_mut().for_each(|gain| *gain = gain.min(f32::MAX));
-    gains
+    run.anneal();
+    canonical.order(&run.best.1)
 }
 
-/// Rows ascending within a group, groups by their first row, the short group last: equal groupings
-/// give equal orders.
-fn order(group_of: &[u32], groups: usize) -> RowOrder {
-    let mut members = vec![Vec::new(); groups];
-    for (row, &group) in group_of.iter().enumerate() {
-        members[group as usize].push(row as u32);
+struct Run<'a> {
+    rows: &'a Canonical<'a>,
+    keep: Keep,
+    sizes: Vec<usize>,
+    effort: Effort,
+    random: ChaCha8Rng,
+    deadline: Deadline,
+    best: (f64, Groups),
+}
+
+impl Run<'_> {
+    fn offer(&mut self, groups: Groups) {
+        let kept = kept(self.rows, self.keep, &groups);
+        if kept > self.best.0 {
+            self.best = (kept, groups);
+        }
     }
-    let full = members[0].len();
-    members.sort_by_key(|rows| (rows.len() < full, rows[0]));
-    RowOrder::trusted(members.concat())
+
+    /// What pairs may keep in the next round. A threshold for the whole matrix comes with what it keeps,
+    /// which is offered: pairs do not see how their exchanges move it.
+    fn limit(&mut self, groups: &Groups) -> Limit {
+        match self.keep {
+            Keep::PerGroup(kept) => Limit::Each(kept),
+            Keep::Total(kept) => {
+                let best = best_overall(self.rows, groups, kept);
+                if best.total > self.best.0 {
+                    self.best = (best.total, groups.clone());
+                }
+                Limit::Above(best.threshold)
+            }
+        }
+    }
+
+    fn assign_cold(&mut self) -> Groups {
+        let seeds = seeding::columns(self.rows, self.sizes.len(), self.keep, &mut self.random);
+        let mut groups = seeds.assign(self.rows, &self.sizes);
+        for step in 0..self.effort.soft {
+            if self.deadline.passed() {
+                break;
+            }
+            let width = WIDEST * (1.0 - step as f32 / self.effort.soft as f32);
+            let columns = Columns::of(self.rows, self.keep, &groups, width);
+            groups = columns.assign(self.rows, &self.sizes);
+        }
+        self.assign_hard(groups)
+    }
+
+    fn assign_hard(&mut self, mut groups: Groups) -> Groups {
+        for _ in 0..self.effort.hard {
+            if self.deadline.passed() {
+                break;
+            }
+            let columns = Columns::of(self.rows, self.keep, &groups, 0.0);
+            groups = columns.assign(self.rows, &self.sizes);
+        }
+        groups
+    }
+
+    /// Lets groups exchange rows until none gains, or the effort is spent.
+    fn swap(&mut self, mut groups: Groups) {
+        let mut tournament = Tournament::new(groups.len(), &mut self.random);
+        let mut idle = 0;
+        for _ in 0..self.effort.rounds {
+            if idle == tournament.sweep() || self.deadline.passed() {
+                break;
+            }
+            let limit = self.limit(&groups);
+            let exchanges = swaps::descend(self.rows, limit, &mut groups, &mut tournament);
+            idle = if exchanges == 0 { idle + 1 } else { 0 };
+        }
+        self.offer(groups);
+    }
+
+    /// Simulated annealing and a last descent: a fixed number of rounds where that is cheap, then
+    /// what is left of the budget.
+    fn anneal(&mut self) {
+        let rounds = self.effort.annealed;
+        if rounds > 0 {
+            let mut round = 0;
+            self.anneal_while(|| {
+                round += 1;
+                (round <= rounds).then(|| 1.0 - round as f64 / rounds as f64)
+            });
+        }
+        if let Some(time) = self.deadline.left() {
+            // The last tenth is for the descent.
+            let (begin, time) = (Instant::now(), 0.9 * time.as_secs_f64());
+            self.anneal_while(|| {
+                let spent = begin.elapsed().as_secs_f64() / time;
+                (spent < 1.0).then_some(1.0 - spent)
+            });
+        }
+    }
+
+    /// Anneals as long as `heat` answers with a share of the highest temperature.
+    fn anneal_while(&mut self, mut heat: impl FnMut() -> Option<f64>) {
+        let mut groups = self.best.1.clone();
+        let mut tournament = Tournament::new(groups.len(), &mut self.random);
+        // One row in V moves, so that is the share of a pair's score that an exchange can change.
+        let hottest = HOTTEST / self.sizes[0] as f64;
+        while let Some(heat) = heat() {
+            let (limit, random) = (self.limit(&groups), &mut self.random);
+            let temperature = hottest * heat;
+            swaps::anneal(self.rows, limit, &mut groups, &mut tournament, temperature, random);
+        }
+        self.swap(groups);
+    }
+}
+
+/// The score that groups keep.
+fn kept(rows: &Canonical<'_>, keep: Keep, groups: &Groups) -> f64 {
+    match keep {
+        Keep::PerGroup(kept) => {
+            let total = |scratch: &mut Vec<u32>, group: &Vec<u32>| {
+                select(&[&rows.sums(group)], kept, scratch).total
+            };
+            // Collected first: a parallel sum would add in another order on other machines.
+            let jobs = rows.jobs(rows.rows() / groups.len());
+            let groups = groups.par_iter().with_min_len(jobs);
+            let totals: Vec<f64> = groups.map_init(Vec::new, total).collect();
+            totals.iter().sum()
+        }
+        Keep::Total(kept) => best_overall(rows, groups, kept).total,
+    }
+}
+
+/// The best columns under one threshold for the whole matrix.
+fn best_overall(rows: &Canonical<'_>, groups: &Groups, kept: usize) -> Best {
+    let jobs = rows.jobs(rows.rows() / groups.len());
+    let sums = groups.par_iter().with_min_len(jobs).map(|group| rows.sums(group));
+    let sums: Vec<Vec<f32>> = sums.collect();
+    let sums: Vec<&[f32]> = sums.iter().map(Vec::as_slice).collect();
+    select(&sums, kept, &mut Vec::new())
+}
+
+/// When a budget ends.
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn new(budget: Option<Duration>) -> Self {
+        Self(budget.and_then(|budget| Instant::now().checked_add(budget)))
+    }
+
+    fn passed(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    }
 }

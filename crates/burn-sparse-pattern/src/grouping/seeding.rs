@@ -1,52 +1,75 @@
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::patterns::unstructured;
+use crate::grouping::anneal::Columns;
+use crate::grouping::canonical::Canonical;
+use crate::grouping::threshold::select;
 use crate::patterns::vector_wise::Keep;
-use crate::{Mask, Scores};
+
+/// Scores that are ranked, about, to find a threshold.
+const RANKED: usize = 1 << 20;
 
 /// First columns of every group: the bits of rows that differ from each other, in the binary mask at
 /// twice the density (papers: Shfl-BW's published search, step 2).
 pub(crate) fn columns(
-    scores: &Scores<'_>,
-    vector: usize,
+    rows: &Canonical<'_>,
+    groups: usize,
     keep: Keep,
-    seed: u64,
-) -> Vec<Vec<usize>> {
-    let (rows, cols) = (scores.rows(), scores.cols());
-    let groups = rows.div_ceil(vector);
+    random: &mut ChaCha8Rng,
+) -> Columns {
+    let cols = rows.cols();
     let density = match keep {
         Keep::PerGroup(kept) => kept as f64 / cols as f64,
         Keep::Total(kept) => kept as f64 / (groups * cols) as f64,
     };
     // Twice the density says nothing any more from one half on: half way to everything still does.
     let proxy = (2.0 * density).min((1.0 + density) / 2.0);
-    let kept = (proxy * (rows * cols) as f64).round() as usize;
-    let mask = unstructured::project(scores, kept.clamp(1, rows * cols));
-    distinct_rows(&mask, groups, seed)
-        .into_iter()
-        .map(|row| mask.row_columns(row).collect())
+    // Evenly drawn rows tell the threshold well enough, and a large matrix is slow to rank.
+    let every = rows.stored().len().div_ceil(RANKED);
+    let drawn: Vec<&[f32]> = (0..rows.rows() as u32).step_by(every).map(|r| rows.row(r)).collect();
+    let kept = (proxy * (drawn.len() * cols) as f64).round() as usize;
+    let threshold = select(&drawn, kept.max(1), &mut Vec::new()).threshold;
+    let bits = bits(rows, threshold);
+    let mut columns = vec![0.0; groups * cols];
+    for (columns, rank) in columns.chunks_mut(cols).zip(distinct(&bits, groups, random)) {
+        for (column, score) in columns.iter_mut().zip(rows.row(rank)) {
+            *column = f32::from(*score >= threshold);
+        }
+    }
+    Columns(columns)
+}
+
+/// Which scores reach the threshold, a bit each, by rank.
+fn bits(rows: &Canonical<'_>, threshold: f32) -> Vec<Vec<u64>> {
+    let word = |scores: &[f32]| {
+        scores.iter().rev().fold(0, |word, &score| word << 1 | u64::from(score >= threshold))
+    };
+    let ranks = 0..rows.rows() as u32;
+    ranks
+        .into_par_iter()
+        .with_min_len(rows.jobs(1))
+        .map(|rank| rows.row(rank).chunks(64).map(word).collect())
         .collect()
 }
 
-/// `count` rows chosen as k-means++ chooses centres: each with a chance that grows with the square of
+/// `count` ranks chosen as k-means++ chooses centres: each with a chance that grows with the square of
 /// its Hamming distance to the nearest one chosen before.
-fn distinct_rows(mask: &Mask, count: usize, seed: u64) -> Vec<usize> {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut chosen = vec![random.random_range(0..mask.rows())];
-    let mut nearest = vec![u32::MAX; mask.rows()];
+fn distinct(bits: &[Vec<u64>], count: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
+    let rows = bits.len();
+    let mut chosen = vec![random.random_range(0..rows)];
+    let mut nearest = vec![u32::MAX; rows];
     while chosen.len() < count {
-        let centre = mask.row(chosen[chosen.len() - 1]);
-        nearest.par_iter_mut().enumerate().with_min_len(64).for_each(|(row, nearest)| {
-            let bits = mask.row(row).iter().zip(centre).map(|(a, b)| (a ^ b).count_ones()).sum();
-            *nearest = (*nearest).min(bits);
+        let centre = &bits[chosen[chosen.len() - 1]];
+        nearest.par_iter_mut().zip(bits).with_min_len(256).for_each(|(nearest, row)| {
+            let distance = row.iter().zip(centre).map(|(a, b)| (a ^ b).count_ones()).sum();
+            *nearest = (*nearest).min(distance);
         });
         let weight = |distance: u32| u64::from(distance) * u64::from(distance);
         let total: u64 = nearest.iter().map(|&distance| weight(distance)).sum();
         let next = if total == 0 {
             // Every row equals a chosen one; any row will do.
-            chosen.len() * mask.rows() / count
+            chosen.len() * rows / count
         } else {
             let mut left = random.random_range(0..total);
             let hit = nearest.iter().position(|&distance| {
@@ -58,5 +81,5 @@ fn distinct_rows(mask: &Mask, count: usize, seed: u64) -> Vec<usize> {
         };
         chosen.push(next);
     }
-    chosen
+    chosen.into_iter().map(|rank| rank as u32).collect()
 }

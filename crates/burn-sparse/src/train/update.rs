@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use burn::module::Module;
-use burn_sparse_pattern::{Pattern, PatternError, RowOrder, Scores, Search};
+use burn_sparse_pattern::{Pattern, PatternError, RowOrder, Scores, Search, Start};
 
 use super::gather::{Change, State, apply, gather};
 use super::{Journal, TrainError};
@@ -87,12 +87,10 @@ fn search(
     let mut search = Search { seed, ..Search::default() };
     // The search is cold until something has been dropped: only then is there an order to start from.
     if state.keep.contains(&0) {
-        search.warm = Some(&order);
-        search.rounds = match (weight.regroup, weight.regrow) {
+        search.start = match (weight.regroup, weight.regrow) {
             // A row that moved to a group with other columns would get dropped weights back.
-            (_, Regrow::Never) | (Regroup::FirstUpdate, _) => 0,
-            // From the last order, two alternations already settle: weights have moved little.
-            (Regroup::EveryUpdate, _) => 2,
+            (_, Regrow::Never) | (Regroup::FirstUpdate, _) => Start::Fixed(&order),
+            (Regroup::EveryUpdate, _) => Start::Warm(&order),
         };
     }
     let sparsity = weight.schedule.sparsity(step);

@@ -1,0 +1,188 @@
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::grouping::canonical::Canonical;
+use crate::grouping::simd;
+use crate::grouping::threshold::{Best, refine, select};
+
+/// Rows of each group that are tried against those of the other: the most willing to move.
+const WILLING: usize = 8;
+
+/// Exchanges that look profitable and are tried in earnest before a pair is left alone.
+const TRIES: usize = 4;
+
+/// A gain below this share of the pair's score may be rounding.
+const TOO_SMALL: f64 = 1e-6;
+
+/// What two groups may keep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Limit {
+    /// As many columns each.
+    Each(usize),
+    /// What lies above the threshold of the whole matrix, which two groups hardly move. What counts is
+    /// then the score above it: columns at the threshold are as good as those kept elsewhere.
+    Above(f32),
+}
+
+/// Two groups that exchange rows, one against one, by what the pair keeps.
+pub(crate) struct Pair<'a> {
+    rows: &'a Canonical<'a>,
+    limit: Limit,
+    groups: [Vec<u32>; 2],
+    sums: [Vec<f32>; 2],
+    kept: Kept,
+    next: [Vec<f32>; 2],
+    scratch: Vec<u32>,
+}
+
+/// What a pair keeps, and from which sums on each of its groups keeps a column.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    total: f64,
+    thresholds: [f32; 2],
+}
+
+impl<'a> Pair<'a> {
+    pub(crate) fn new(rows: &'a Canonical<'a>, limit: Limit, groups: [Vec<u32>; 2]) -> Self {
+        let sums = [rows.sums(&groups[0]), rows.sums(&groups[1])];
+        let mut scratch = Vec::new();
+        let kept = limit.kept(&sums, |sums, kept, _| select(&[sums], kept, &mut scratch));
+        let next = [vec![0.0; rows.cols()], vec![0.0; rows.cols()]];
+        Self { rows, limit, groups, sums, kept, next, scratch }
+    }
+
+    pub(crate) fn into_groups(self) -> [Vec<u32>; 2] {
+        self.groups
+    }
+
+    /// Exchanges rows while that raises what the pair keeps; returns how often it did.
+    pub(crate) fn descend(&mut self) -> usize {
+        let mut exchanges = 0;
+        // Each exchange gains, so this ends; the bound only keeps one pair from holding up the rest.
+        while exchanges < self.groups[0].len() && self.exchange_best() {
+            exchanges += 1;
+        }
+        exchanges
+    }
+
+    fn exchange_best(&mut self) -> bool {
+        let willing = self.willing();
+        let mut offers = self.offers(&willing);
+        offers.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for &(_, places) in offers.iter().take(TRIES) {
+            let next = self.try_exchange(places);
+            if next.total > self.kept.total * (1.0 + TOO_SMALL) {
+                self.exchange(places, next);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The places in each group whose rows would keep most, or lose least, among the columns that the
+    /// other group keeps now.
+    fn willing(&mut self) -> [Vec<usize>; 2] {
+        let ([first, second], [from_first, from_second]) = (&self.sums, self.kept.thresholds);
+        let leaving = &mut self.next[0];
+        for ((leaving, first), second) in leaving.iter_mut().zip(first).zip(second) {
+            *leaving = f32::from(*second >= from_second) - f32::from(*first >= from_first);
+        }
+        let leaving = &self.next[0];
+        let most = |group: &[u32], sign: f32| {
+            let gain = |&rank: &u32| sign * simd::dot(self.rows.row(rank), leaving);
+            let mut gains: Vec<(f32, usize)> = group.iter().map(gain).zip(0..).collect();
+            gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+            gains.into_iter().take(WILLING).map(|(_, place)| place).collect()
+        };
+        [most(&self.groups[0], 1.0), most(&self.groups[1], -1.0)]
+    }
+
+    /// Exchanges of willing rows that may gain, and by how much at most: the pair's score at today's
+    /// thresholds is an upper bound of its score (see [`refine`]).
+    fn offers(&mut self, willing: &[Vec<usize>; 2]) -> Vec<(f64, [usize; 2])> {
+        let [from_first, from_second] = self.kept.thresholds;
+        let at_thresholds = self.kept.total - self.limit.base(self.kept.thresholds);
+        let mut offers = Vec::new();
+        for &i in &willing[0] {
+            let leaving = self.rows.row(self.groups[0][i]);
+            let ([first, second], [a, b]) = (&self.sums, &mut self.next);
+            for (col, &score) in leaving.iter().enumerate() {
+                a[col] = first[col] - from_first - score;
+                b[col] = second[col] - from_second + score;
+            }
+            for &j in &willing[1] {
+                let coming = self.rows.row(self.groups[1][j]);
+                let gain = f64::from(simd::exchange(a, b, coming)) - at_thresholds;
+                if gain > self.kept.total * TOO_SMALL {
+                    offers.push((gain, [i, j]));
+                }
+            }
+        }
+        offers
+    }
+
+    /// What the pair would keep; its sums are left in `next`.
+    fn try_exchange(&mut self, [i, j]: [usize; 2]) -> Kept {
+        let leaving = self.rows.row(self.groups[0][i]);
+        let coming = self.rows.row(self.groups[1][j]);
+        let ([first, second], [a, b]) = (&self.sums, &mut self.next);
+        for (col, (leaving, coming)) in leaving.iter().zip(coming).enumerate() {
+            let change = coming - leaving;
+            a[col] = (first[col] + change).clamp(0.0, f32::MAX);
+            b[col] = (second[col] - change).clamp(0.0, f32::MAX);
+        }
+        let (guess, scratch) = (self.kept.thresholds, &mut self.scratch);
+        self.limit.kept(&self.next, |sums, kept, which| refine(sums, kept, guess[which], scratch))
+    }
+
+    fn exchange(&mut self, [i, j]: [usize; 2], next: Kept) {
+        let [first, second] = &mut self.groups;
+        std::mem::swap(&mut first[i], &mut second[j]);
+        std::mem::swap(&mut self.sums, &mut self.next);
+        self.kept = next;
+    }
+
+    /// Exchanges random rows as simulated annealing does: always where the pair gains, and with a
+    /// chance of `exp(-loss / temperature)` where it loses a share of its score.
+    pub(crate) fn anneal(&mut self, temperature: f64, random: &mut ChaCha8Rng) {
+        let lens = [self.groups[0].len(), self.groups[1].len()];
+        for _ in 0..lens[0] + lens[1] {
+            let places = lens.map(|len| random.random_range(0..len));
+            let next = self.try_exchange(places);
+            let gain = (next.total - self.kept.total) / self.kept.total;
+            if gain > 0.0 || random.random::<f64>() < (gain / temperature).exp() {
+                self.exchange(places, next);
+            }
+        }
+    }
+}
+
+impl Limit {
+    /// Applies the limit to two groups' sums; `best` finds the best columns of one of them.
+    fn kept(
+        self,
+        sums: &[Vec<f32>; 2],
+        mut best: impl FnMut(&[f32], usize, usize) -> Best,
+    ) -> Kept {
+        match self {
+            Self::Each(kept) => {
+                let (first, second) = (best(&sums[0], kept, 0), best(&sums[1], kept, 1));
+                let thresholds = [first.threshold, second.threshold];
+                Kept { total: first.total + second.total, thresholds }
+            }
+            Self::Above(threshold) => {
+                let above = |sums: &Vec<f32>| f64::from(simd::over(sums, threshold).0);
+                let total = sums.iter().map(above).sum();
+                Kept { total, thresholds: [threshold; 2] }
+            }
+        }
+    }
+
+    /// What the kept columns would keep if each were worth no more than its threshold.
+    fn base(self, thresholds: [f32; 2]) -> f64 {
+        match self {
+            Self::Each(kept) => kept as f64 * thresholds.iter().map(|&t| f64::from(t)).sum::<f64>(),
+            Self::Above(_) => 0.0,
+        }
+    }
+}
