@@ -33,6 +33,8 @@ impl PackedTensors {
             Packed::Grouped(packed) => Self::grouped(packed, device),
             Packed::Balanced(packed) => Self::balanced(packed, device),
             Packed::Unstructured(packed) => Self::rows(packed, device),
+            // No kernel knows the inner pattern yet; the one for rows of any shape runs it.
+            Packed::Hierarchical(_) => Self::rows(&packed.to_unstructured(), device),
         }
     }
 

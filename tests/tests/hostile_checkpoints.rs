@@ -102,6 +102,35 @@ fn indices_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn runs_that_contradict_each_other_are_refused() {
+    // Two groups of two rows, one run of two columns each, one value a row.
+    let hinm = |columns: &[u16], order: &[u16], values: usize, indices: &[u8]| {
+        let arrays = [
+            ("values", Dtype::F32, floats(values)),
+            ("columns", Dtype::U16, ids(columns)),
+            ("row_order", Dtype::U16, ids(order)),
+            ("indices", Dtype::U8, indices.to_vec()),
+        ];
+        refused(r#"{"kind":"hinm","vector":2,"keep":1,"of":2}"#, FOUR, "", &arrays)
+    };
+    let order = [0, 2, 1, 3];
+    for (error, hint) in [
+        (hinm(&[0, 3, 1, 9], &order, 4, &[0, 1, 0, 1]), "columns of group 1"),
+        (hinm(&[3, 0, 1, 2], &order, 4, &[0, 1, 0, 1]), "columns of group 0"),
+        (hinm(&[0, 1, 1, 2, 0, 1, 2, 3], &order, 8, &[0; 8]), "columns of group 0"),
+        (hinm(&[0, 3, 1], &order, 4, &[0, 1, 0, 1]), "multiple of 2 groups of 2"),
+        (hinm(&[0, 3, 1, 2], &order, 5, &[0, 1, 0, 1]), "number of values is 5"),
+        (hinm(&[0, 3, 1, 2], &order, 4, &[0, 1, 0]), "number of indices is 3"),
+        (hinm(&[0, 3, 1, 2], &order, 4, &[0, 1, 0, 2]), "indices of place 3, run 0"),
+        (hinm(&[0, 3, 1, 2], &[0, 2, 1], 4, &[0, 1, 0, 1]), "row order length"),
+        (hinm(&[0, 3, 1, 2], &[0, 2, 1, 1], 4, &[0, 1, 0, 1]), "names row 1 again"),
+        (hinm(&[0, 3, 1, 2], &order, 4, &[0, 1, 0, 1]), "hash is "),
+    ] {
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
+#[test]
 fn missing_arrays_wrong_types_and_unknown_patterns_are_refused() {
     let error = refused(SHFL, FOUR, "", &[("values", Dtype::F32, floats(4))]);
     assert!(error.contains("tensor w.columns: is missing"), "{error}");

@@ -68,13 +68,14 @@ fn recipe(pattern: &str, sparsity: &str, regrow: &str) -> Recipe {
     text.parse().unwrap()
 }
 
-const PATTERNS: [(&str, &str); 7] = [
+const PATTERNS: [(&str, &str); 8] = [
     ("{ kind = \"unstructured\" }", "sparsity = 0.75"),
     ("{ kind = \"balanced\", block = 32 }", "sparsity = 0.75"),
     ("{ kind = \"n-of-m\", keep = 1, of = 4 }", ""),
     ("{ kind = \"vector-wise\", vector = 8 }", "sparsity = 0.75"),
     ("{ kind = \"shfl-bw\", vector = 8 }", "sparsity = 0.75"),
     ("{ kind = \"shfl-bw\", vector = 8, equal_groups = false }", "sparsity = 0.75"),
+    ("{ kind = \"hinm\", vector = 8, keep = 2, of = 4 }", "sparsity = 0.75"),
     ("{ kind = \"block-wise\", block = 8 }", "sparsity = 0.75"),
 ];
 
@@ -109,6 +110,9 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
     let folder = tempfile::tempdir().unwrap();
     for (pattern, sparsity) in PATTERNS {
         for regrow in ["never", "straight-through"] {
+            if regrow == "never" && pattern.contains("hinm") {
+                continue;
+            }
             device.seed(7);
             let net = Net::new(&device);
             let plan = Plan::new(&recipe(pattern, sparsity, regrow), &net, 10).unwrap();
@@ -216,7 +220,14 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
     let device = Device::flex().autodiff();
     for (pattern, sparsity) in PATTERNS {
         let net = Net::new(&device);
-        let plan = Plan::new(&recipe(pattern, sparsity, "never"), &net, 10).unwrap();
+        let plan = match Plan::new(&recipe(pattern, sparsity, "never"), &net, 10) {
+            Ok(plan) => plan,
+            Err(error) => {
+                // Where a pattern cannot promise it, the plan says so.
+                assert!(pattern.contains("hinm") && error.to_string().contains("runs shift"));
+                continue;
+            }
+        };
         let mut sparse = plan.attach(net).unwrap();
         let mut before: Vec<f32> = vec![1.0; 72 * 64];
         for _ in 0..6 {

@@ -5,7 +5,8 @@
 //!
 //! 1. [`Scores`] rank the weights, [`Pattern::project`] keeps the best mask the pattern allows.
 //! 2. [`Pattern::check`] proves that a [`Mask`] obeys its pattern, or names the first violation.
-//! 3. [`Packed::pack`] keeps only what the mask keeps; [`Packed::unpack`] restores it to the bit.
+//! 3. [`Distribution`] spreads one sparsity over several layers.
+//! 4. [`Packed::pack`] keeps only what the mask keeps; [`Packed::unpack`] restores it to the bit.
 //!
 //! The patterns are those of Balanced Sparsity (Yao et al., AAAI'19) and Shfl-BW (Huang et al.,
 //! DAC'22), and the ones they are compared with.
@@ -26,8 +27,10 @@
 //! ```
 
 mod count;
+mod distribution;
 mod error;
 mod grouping;
+mod histogram;
 mod mask;
 mod packed;
 mod pattern;
@@ -36,10 +39,12 @@ mod row_order;
 mod scores;
 mod spelling;
 
+pub use distribution::{Axes, Distribution};
 pub use error::PatternError;
 pub use grouping::{Search, Start};
+pub use histogram::Histogram;
 pub use mask::Mask;
-pub use packed::{BalancedPacked, GroupedPacked, Packed, UnstructuredPacked};
+pub use packed::{BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, UnstructuredPacked};
 pub use pattern::{Pattern, Projection};
 pub use row_order::RowOrder;
 pub use scores::{Retained, Scores};

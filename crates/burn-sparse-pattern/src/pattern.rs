@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::count::Unit;
 use crate::grouping::{self, Search};
+use crate::patterns::hinm::{self, Inner};
 use crate::patterns::{balanced, block_wise, unstructured, vector_wise};
 use crate::{Mask, PatternError, RowOrder, Scores};
 
@@ -42,6 +43,16 @@ pub enum Pattern {
         #[serde(default = "yes")]
         equal_groups: bool,
     },
+    /// Shfl-BW whose kept vectors hold `keep` of every `of` columns in each row (HiNM, 2024).
+    Hinm {
+        /// Rows of a vector, 2 to 256.
+        #[serde(default = "thirty_two")]
+        vector: usize,
+        /// Kept weights of a run.
+        keep: usize,
+        /// Kept columns of a run, 2 to 256.
+        of: usize,
+    },
     /// Aligned square blocks, kept or dropped whole.
     BlockWise {
         /// Rows and columns of a block, 2 to 256.
@@ -63,23 +74,24 @@ fn yes() -> bool {
 pub struct Projection {
     /// The kept weights.
     pub mask: Mask,
-    /// The row order that makes groups adjacent; only `shfl-bw` has one.
+    /// The row order that makes groups adjacent; only `shfl-bw` and `hinm` have one.
     pub row_order: Option<RowOrder>,
 }
 
 impl Pattern {
     /// The names of all patterns.
-    pub const KINDS: [&'static str; 6] =
-        ["unstructured", "balanced", "n-of-m", "vector-wise", "shfl-bw", "block-wise"];
+    pub const KINDS: [&'static str; 7] =
+        ["unstructured", "balanced", "n-of-m", "vector-wise", "shfl-bw", "hinm", "block-wise"];
 
     /// Every pattern with its default parameters, in the order of [`Self::KINDS`].
-    pub fn defaults() -> [Self; 6] {
+    pub fn defaults() -> [Self; 7] {
         [
             Self::Unstructured {},
             Self::Balanced { block: 32 },
             Self::NOfM { keep: 2, of: 4 },
             Self::VectorWise { vector: 32, equal_groups: true },
             Self::ShflBw { vector: 32, equal_groups: true },
+            Self::Hinm { vector: 32, keep: 2, of: 4 },
             Self::BlockWise { block: 32 },
         ]
     }
@@ -92,7 +104,8 @@ impl Pattern {
             Self::NOfM { .. } => 2,
             Self::VectorWise { .. } => 3,
             Self::ShflBw { .. } => 4,
-            Self::BlockWise { .. } => 5,
+            Self::Hinm { .. } => 5,
+            Self::BlockWise { .. } => 6,
         }]
     }
 
@@ -113,7 +126,10 @@ impl Pattern {
             Self::Unstructured {} => Ok(()),
             Self::Balanced { block } | Self::BlockWise { block } => size("block", block),
             Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. } => size("vector", vector),
-            Self::NOfM { keep, of } => {
+            Self::NOfM { keep, of } | Self::Hinm { keep, of, .. } => {
+                if let Self::Hinm { vector, .. } = *self {
+                    size("vector", vector)?;
+                }
                 size("of", of)?;
                 if (1..of).contains(&keep) {
                     return Ok(());
@@ -160,12 +176,39 @@ impl Pattern {
                     groups => (rows * kept) / groups,
                 }
             }
+            Self::Hinm { keep, of, .. } => rows * Inner { keep, of }.target(cols, sparsity)? * keep,
             // Border blocks are smaller: exact only where the block divides the matrix.
             Self::BlockWise { block } => {
                 (rows * cols * kept) / (rows.div_ceil(block) * cols.div_ceil(block))
             }
         };
         Ok(rows * cols - kept)
+    }
+
+    /// The sparsity nearest to a wish at which a `rows x cols` mask obeys the pattern and keeps something:
+    /// where a layer's share comes from a [`Distribution`](crate::Distribution), it is not the user's
+    /// error that it rounds to nothing.
+    ///
+    /// # Errors
+    /// When a parameter is out of range, or the matrix is too small for the pattern.
+    pub fn nearest_sparsity(
+        &self,
+        rows: usize,
+        cols: usize,
+        wish: f64,
+    ) -> Result<f64, PatternError> {
+        crate::scores::check_shape(rows, cols)?;
+        self.validate()?;
+        let (least, most) = match *self {
+            Self::Hinm { keep, of, .. } => {
+                let share = |runs: usize| 1.0 - (runs * keep) as f64 / cols as f64;
+                // An error for a row shorter than a run.
+                Inner { keep, of }.runs(cols, share(1).max(0.0))?;
+                (share(cols / of), share(1))
+            }
+            _ => (0.0, 1.0 - 1.0 / self.unit(rows, cols).len as f64),
+        };
+        Ok(self.fixed_sparsity().unwrap_or(wish.clamp(least, most)))
     }
 
     /// Whether every mask at a target has exactly [`Self::target_zeros`] zeros; otherwise units of
@@ -180,6 +223,11 @@ impl Pattern {
         }
     }
 
+    /// Whether rows move: masks of this pattern come with a row order.
+    pub fn has_row_order(&self) -> bool {
+        matches!(self, Self::ShflBw { .. } | Self::Hinm { .. })
+    }
+
     /// The unit that keeps a whole count.
     fn unit(&self, rows: usize, cols: usize) -> Unit {
         let (len, name) = match *self {
@@ -192,6 +240,7 @@ impl Pattern {
             Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. } => {
                 (rows.div_ceil(vector) * cols, format!("{vector}x1 vectors of the matrix"))
             }
+            Self::Hinm { .. } => (cols, "weights of a row".into()),
             Self::BlockWise { block } => (
                 rows.div_ceil(block) * cols.div_ceil(block),
                 format!("{block}x{block} blocks of the matrix"),
@@ -201,7 +250,8 @@ impl Pattern {
     }
 
     /// The mask of this pattern that keeps the most score at `sparsity`: exact for all patterns but
-    /// `shfl-bw`, whose row order is searched as [`Search`] says.
+    /// `shfl-bw` and `hinm`, whose row order is searched as [`Search`] says, and whose inner pattern is
+    /// applied to the best vectors.
     ///
     /// Counted units keep the nearest whole count; equal scores keep the lower index.
     ///
@@ -233,13 +283,23 @@ impl Pattern {
                 let mask = vector_wise::project(scores, vector, keep, &order);
                 return Ok(Projection { mask, row_order: Some(order) });
             }
+            Self::Hinm { vector, keep, of } => {
+                // Which vectors are kept decides; what is dropped inside them is close to a fixed share
+                // of each, so the order is searched for whole vectors.
+                let inner = Inner { keep, of };
+                let columns = (inner.runs(scores.cols(), sparsity)? * of).min(scores.cols());
+                let kept = vector_wise::Keep::PerGroup(columns);
+                let order = grouping::search(scores, vector, kept, search)?;
+                let mask = hinm::project(scores, vector, inner, sparsity, &order)?;
+                return Ok(Projection { mask, row_order: Some(order) });
+            }
         };
         Ok(Projection { mask, row_order: None })
     }
 
     /// Proves that `mask` obeys the pattern.
     ///
-    /// `shfl-bw` takes its row order; without one, a fitting order is looked for.
+    /// `shfl-bw` takes its row order; without one, a fitting order is looked for. `hinm` needs it.
     ///
     /// # Errors
     /// Names the first violation: where, expected, found.
@@ -261,12 +321,8 @@ impl Pattern {
             }
             Self::ShflBw { vector, equal_groups } => {
                 let recovered;
-                let order = match row_order {
-                    Some(order) if order.rows() == mask.rows() => order,
-                    Some(order) => {
-                        let reason = format!("the mask has {} rows", mask.rows());
-                        return Err(PatternError::RowOrder { rows: order.rows(), reason });
-                    }
+                let order = match fitting(row_order, mask)? {
+                    Some(order) => order,
                     None => {
                         recovered = RowOrder::recover(mask, vector).ok_or_else(|| {
                             violation(
@@ -280,7 +336,29 @@ impl Pattern {
                 };
                 vector_wise::check(mask, vector, equal_groups, order)
             }
+            Self::Hinm { vector, keep, of } => {
+                let order = fitting(row_order, mask)?.ok_or_else(|| {
+                    // Rows of a group keep different weights: nothing in the mask tells them apart.
+                    let expected = "a row order, which the mask alone does not tell".into();
+                    violation("the whole matrix".into(), expected, "none".into())
+                })?;
+                hinm::check(mask, vector, Inner { keep, of }, order)
+            }
         };
         found.map_err(|v| violation(v.place, v.expected, v.found))
+    }
+}
+
+/// The given row order, if it is one of the mask's rows.
+fn fitting<'a>(
+    row_order: Option<&'a RowOrder>,
+    mask: &Mask,
+) -> Result<Option<&'a RowOrder>, PatternError> {
+    match row_order {
+        Some(order) if order.rows() != mask.rows() => {
+            let reason = format!("the mask has {} rows", mask.rows());
+            Err(PatternError::RowOrder { rows: order.rows(), reason })
+        }
+        order => Ok(order),
     }
 }

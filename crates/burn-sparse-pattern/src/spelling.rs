@@ -14,6 +14,9 @@ impl fmt::Display for Pattern {
                 write!(f, "{kind}(block={block})")
             }
             Pattern::NOfM { keep, of } => write!(f, "{kind}(keep={keep},of={of})"),
+            Pattern::Hinm { vector, keep, of } => {
+                write!(f, "{kind}(vector={vector},keep={keep},of={of})")
+            }
             Pattern::VectorWise { vector, equal_groups }
             | Pattern::ShflBw { vector, equal_groups } => {
                 write!(f, "{kind}(vector={vector}")?;
@@ -51,10 +54,10 @@ impl FromStr for Pattern {
             pattern.set(name, value).map_err(fail)?;
             given.push(name);
         }
-        if matches!(pattern, Self::NOfM { .. })
+        if matches!(pattern, Self::NOfM { .. } | Self::Hinm { .. })
             && !(given.contains(&"keep") && given.contains(&"of"))
         {
-            return Err(fail("expected both counts, as in n-of-m(keep=2,of=4)".into()));
+            return Err(fail(format!("expected both counts, as in {kind}(keep=2,of=4)")));
         }
         pattern.validate()?;
         Ok(pattern)
@@ -67,11 +70,14 @@ impl Pattern {
             || value.parse::<usize>().map_err(|_| format!("`{name}` expects a whole number"));
         match (name, &mut *self) {
             ("block", Self::Balanced { block } | Self::BlockWise { block }) => *block = number()?,
-            ("keep", Self::NOfM { keep, .. }) => *keep = number()?,
-            ("of", Self::NOfM { of, .. }) => *of = number()?,
-            ("vector", Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. }) => {
-                *vector = number()?;
-            }
+            ("keep", Self::NOfM { keep, .. } | Self::Hinm { keep, .. }) => *keep = number()?,
+            ("of", Self::NOfM { of, .. } | Self::Hinm { of, .. }) => *of = number()?,
+            (
+                "vector",
+                Self::VectorWise { vector, .. }
+                | Self::ShflBw { vector, .. }
+                | Self::Hinm { vector, .. },
+            ) => *vector = number()?,
             (
                 "equal_groups",
                 Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. },
@@ -94,6 +100,7 @@ mod tests {
             "n-of-m(keep=2,of=4)",
             "vector-wise(vector=8)",
             "shfl-bw(vector=64,equal_groups=false)",
+            "hinm(vector=32,keep=1,of=4)",
             "block-wise(block=4)",
         ] {
             assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);

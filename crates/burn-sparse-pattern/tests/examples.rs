@@ -58,6 +58,39 @@ fn shfl_bw_figure_groups_rows_1_4_and_2_5_and_3_6() {
 }
 
 #[test]
+fn hinm_keeps_one_of_two_in_every_row_of_its_groups() {
+    // V = 2, 1 of 2: rows {0, 2} love columns 0 and 3, rows {1, 3} columns 1 and 2; 75 % drops two
+    // columns of four and one of the two left.
+    let weights: [f32; 16] =
+        [9.0, 0.1, 0.2, 8.0, 0.3, 9.0, 7.0, 0.1, 6.0, 0.2, 0.1, 7.0, 0.2, 5.0, 6.0, 0.3];
+    let scores = Scores::new(4, 4, &weights).unwrap();
+    let pattern: Pattern = "hinm(vector=2,keep=1,of=2)".parse().unwrap();
+    let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
+    let order = found.row_order.unwrap();
+    assert_eq!(order.as_slice(), [0, 2, 1, 3]);
+    let kept: Vec<Vec<usize>> = (0..4).map(|row| found.mask.row_columns(row).collect()).collect();
+    assert_eq!(kept, [[0], [1], [3], [2]]);
+    assert_eq!(pattern.target_zeros(4, 4, 0.75), Ok(12));
+
+    let packed = Packed::pack(&pattern, &weights, &found.mask, Some(&order)).unwrap();
+    let Packed::Hierarchical(packed) = packed else { panic!("hinm packs in runs") };
+    assert_eq!(packed.columns(), [0, 3, 1, 2]);
+    assert_eq!(packed.values(), [9.0, 7.0, 9.0, 6.0]);
+    assert_eq!(packed.indices(), [0, 1, 0, 1]);
+
+    let error = pattern.check(&found.mask, None).unwrap_err().to_string();
+    assert!(error.contains("expected a row order"), "{error}");
+    let wrong = RowOrder::identity(4);
+    // One row of a pair may keep other columns than its mate, but not more than two together.
+    assert!(pattern.check(&found.mask, Some(&wrong)).is_ok());
+    let full = Mask::full(4, 4).unwrap();
+    let error = pattern.check(&full, Some(&order)).unwrap_err().to_string();
+    assert!(error.contains("group 0, row 0: expected at most 2 kept weights, found 4"), "{error}");
+    let error = pattern.target_zeros(4, 4, 0.3).unwrap_err().to_string();
+    assert!(error.contains("0.5 (keeps 2)"), "{error}");
+}
+
+#[test]
 fn retained_score_falls_from_unstructured_to_block_wise() {
     let (rows, cols) = (256, 192);
     // Heavy tails, as in trained layers.

@@ -2,12 +2,15 @@
 
 mod balanced;
 mod grouped;
+mod hierarchical;
 mod unstructured;
 
 pub use balanced::BalancedPacked;
 pub use grouped::GroupedPacked;
+pub use hierarchical::HierarchicalPacked;
 pub use unstructured::UnstructuredPacked;
 
+use crate::patterns::hinm::Inner;
 use crate::{Mask, Pattern, PatternError, RowOrder};
 
 /// A masked matrix in the layout of its pattern.
@@ -19,6 +22,8 @@ pub enum Packed {
     Balanced(BalancedPacked),
     /// `vector-wise`, `shfl-bw` and `block-wise`: columns shared by a group of rows.
     Grouped(GroupedPacked),
+    /// `hinm`: columns shared by a group of rows, in-run indices inside them.
+    Hierarchical(HierarchicalPacked),
 }
 
 impl Packed {
@@ -52,6 +57,13 @@ impl Packed {
                 let order = row_order.or(recovered.as_ref());
                 Self::Grouped(GroupedPacked::pack(weights, mask, vector, order))
             }
+            Pattern::Hinm { vector, keep, of } => {
+                // The check has refused a mask without its order.
+                let identity = RowOrder::identity(rows);
+                let order = row_order.unwrap_or(&identity);
+                let inner = Inner { keep, of };
+                Self::Hierarchical(HierarchicalPacked::pack(weights, mask, vector, inner, order))
+            }
             Pattern::BlockWise { block } => {
                 Self::Grouped(GroupedPacked::pack(weights, mask, block, None))
             }
@@ -64,6 +76,7 @@ impl Packed {
             Self::Unstructured(packed) => packed.rows(),
             Self::Balanced(packed) => packed.rows(),
             Self::Grouped(packed) => packed.rows(),
+            Self::Hierarchical(packed) => packed.rows(),
         }
     }
 
@@ -73,6 +86,16 @@ impl Packed {
             Self::Unstructured(packed) => packed.cols(),
             Self::Balanced(packed) => packed.cols(),
             Self::Grouped(packed) => packed.cols(),
+            Self::Hierarchical(packed) => packed.cols(),
+        }
+    }
+
+    /// The original row at every place, where rows were moved.
+    pub fn row_order(&self) -> Option<&RowOrder> {
+        match self {
+            Self::Unstructured(_) | Self::Balanced(_) => None,
+            Self::Grouped(packed) => packed.row_order(),
+            Self::Hierarchical(packed) => Some(packed.row_order()),
         }
     }
 
@@ -90,12 +113,18 @@ impl Packed {
         mask
     }
 
+    /// The same kept weights in the layout that takes any mask.
+    pub fn to_unstructured(&self) -> UnstructuredPacked {
+        UnstructuredPacked::pack(&self.unpack(), &self.mask())
+    }
+
     /// Calls `each(row, column, value)` for every kept weight.
     fn visit(&self, each: impl FnMut(usize, usize, f32)) {
         match self {
             Self::Unstructured(packed) => packed.visit(each),
             Self::Balanced(packed) => packed.visit(each),
             Self::Grouped(packed) => packed.visit(each),
+            Self::Hierarchical(packed) => packed.visit(each),
         }
     }
 }

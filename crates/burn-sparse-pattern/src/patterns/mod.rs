@@ -2,6 +2,7 @@
 
 pub(crate) mod balanced;
 pub(crate) mod block_wise;
+pub(crate) mod hinm;
 pub(crate) mod unstructured;
 pub(crate) mod vector_wise;
 

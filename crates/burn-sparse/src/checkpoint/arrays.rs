@@ -1,7 +1,8 @@
 //! The arrays of a packed parameter.
 
 use burn_sparse_pattern::{
-    BalancedPacked, GroupedPacked, Packed, Pattern, PatternError, RowOrder, UnstructuredPacked,
+    BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, Pattern, PatternError, RowOrder,
+    UnstructuredPacked,
 };
 use safetensors::Dtype;
 
@@ -100,6 +101,17 @@ pub(crate) fn write(packed: &Packed) -> Vec<(&'static str, Array)> {
             }
             arrays
         }
+        Packed::Hierarchical(packed) => {
+            let (shape, (_, of)) = (vec![packed.rows(), packed.kept_per_row()], packed.keep_of());
+            let mut columns = Array::ids(packed.columns(), packed.cols());
+            columns.shape = vec![packed.columns().len() / of, of];
+            vec![
+                ("values", Array::floats(shape.clone(), packed.values())),
+                ("indices", Array::bytes(shape, packed.indices().to_vec())),
+                ("columns", columns),
+                ("row_order", Array::ids(packed.row_order().as_slice(), packed.rows())),
+            ]
+        }
     }
 }
 
@@ -144,6 +156,15 @@ pub(crate) fn read(
                 kept.ok_or_else(|| Fault::Array("values", "metadata lacks `kept`".into()))?;
             let indices = bytes("indices")?;
             Packed::Balanced(BalancedPacked::new((rows, cols), block, kept, values, indices)?)
+        }
+        Pattern::Hinm { vector, keep, of } => {
+            let ids = |name: &'static str| need(name)?.to_ids().map_err(at(name));
+            let (shape, order) = ((rows, cols), RowOrder::new(ids("row_order")?)?);
+            let (columns, indices) = (ids("columns")?, bytes("indices")?);
+            let inner = (keep, of);
+            Packed::Hierarchical(HierarchicalPacked::new(
+                shape, vector, inner, columns, order, values, indices,
+            )?)
         }
         Pattern::VectorWise { vector, .. }
         | Pattern::ShflBw { vector, .. }

@@ -9,8 +9,9 @@
 //! | `P.values` | F32 | `[columns, vector]` / `[rows, kept]` / `[kept]` | all |
 //! | `P.columns` | U16, or U32 from 65 537 columns | `[columns]` | grouped: shfl-bw, vector-wise, block-wise |
 //! | `P.group_offsets` | U32 | `[groups + 1]` | grouped, where groups keep different counts |
-//! | `P.row_order` | U16, or U32 from 65 537 rows | `[rows]` | shfl-bw |
-//! | `P.indices` | U8 | `[rows, kept]`, in-block columns | balanced, n-of-m |
+//! | `P.columns` | U16, or U32 from 65 537 columns | `[groups * runs, of]` | hinm |
+//! | `P.row_order` | U16, or U32 from 65 537 rows | `[rows]` | shfl-bw, hinm |
+//! | `P.indices` | U8 | `[rows, kept]`, in-block columns; places in a run for hinm, whose rows stand in row order | balanced, n-of-m, hinm |
 //! | `P.bitmask` | U8 | `[rows, ceil(cols / 8)]`, lowest bit first | unstructured |
 //!
 //! Everything is little-endian, as safetensors is. The header's metadata holds

@@ -108,11 +108,7 @@ impl<'a> File<'a> {
             Fault::Pattern(source) => fail(source),
         })?;
         let mask = packed.mask();
-        let order = match &packed {
-            burn_sparse_pattern::Packed::Grouped(packed) => packed.row_order(),
-            _ => None,
-        };
-        pattern.check(&mask, order).map_err(fail)?;
+        pattern.check(&mask, packed.row_order()).map_err(fail)?;
         let found = mask.hash();
         if found != mask_hash {
             return Err(CheckpointError::Hash { name: name.into(), expected: mask_hash, found });

@@ -1,7 +1,8 @@
 use burn::module::Module;
-use burn_sparse_pattern::Pattern;
+use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
 
+use super::distribute::distribute;
 use super::selection::{Verdict, select, view};
 use super::{PlanError, Schedule};
 use crate::modules::{View, parameters};
@@ -40,6 +41,13 @@ pub struct PlannedWeight {
     pub pattern: Pattern,
     /// The zeros its final mask has; for patterns whose units differ in size, nearly.
     pub zeros: usize,
+    /// How its table spreads sparsity; `global` decides in training, `zeros` and the schedule's target
+    /// are then those of an even spread.
+    #[serde(default)]
+    pub distribution: Distribution,
+    /// The highest sparsity that a global threshold gives it.
+    #[serde(default)]
+    pub cap: f64,
     /// When its mask is updated.
     pub schedule: Schedule,
     /// What ranks its weights.
@@ -86,14 +94,15 @@ impl Plan {
                 (Verdict::Pruned { table, shadowed }, Some(view), None) => {
                     let rule = &recipe.prune[table];
                     let schedule = schedule(rule, table, steps_per_epoch, prune_steps)?;
-                    let zeros = zeros(&name, &view, rule)?;
                     weights.push(PlannedWeight {
                         name,
                         view,
                         table,
                         shadowed,
                         pattern: rule.pattern,
-                        zeros,
+                        zeros: 0,
+                        distribution: rule.distribution,
+                        cap: rule.cap,
                         schedule,
                         score: rule.score,
                         regrow: rule.regrow,
@@ -104,6 +113,7 @@ impl Plan {
                 (Verdict::Pruned { .. }, None, None) => {}
             }
         }
+        distribute(&mut weights, &mut unpruned)?;
         let (task, seed) = (recipe.task.clone(), recipe.seed);
         Ok(Self { task, seed, steps_per_epoch, prune_steps, weights, unpruned })
     }
@@ -124,20 +134,15 @@ impl Plan {
         if all == 0 { 0.0 } else { zeros as f64 / all as f64 }
     }
 
+    /// The weights whose masks are updated once `step` optimizer steps are done.
+    pub(crate) fn due(&self, step: usize) -> impl Iterator<Item = &PlannedWeight> {
+        self.weights.iter().filter(move |weight| weight.schedule.is_update(step))
+    }
+
     /// The step at which the last mask is final.
     pub fn end(&self) -> usize {
         self.weights.iter().map(|w| w.schedule.end).max().unwrap_or(0)
     }
-}
-
-fn zeros(name: &str, view: &View, rule: &PruneTable) -> Result<usize, PlanError> {
-    let (rows, cols) = (view.rows(), view.cols());
-    rule.pattern.target_zeros(rows, cols, rule.target()).map_err(|source| PlanError::Pattern {
-        name: name.into(),
-        rows,
-        cols,
-        source,
-    })
 }
 
 fn schedule(
@@ -163,6 +168,18 @@ fn schedule(
             rule.end
         );
         return fail("end", reason);
+    }
+    if matches!(rule.pattern, Pattern::Hinm { .. }) && rule.regrow == Regrow::Never && start < end {
+        // A column that leaves a group shifts the runs after it, and their rows need other weights.
+        let reason = "hinm cannot promise \"never\" along a ramp: runs shift as columns leave; use \
+                      \"straight-through\", or one update (end = start)";
+        return fail("regrow", reason.into());
+    }
+    let gradient = rule.score == Score::Taylor;
+    if gradient && start == 0 && end == 0 {
+        let reason = "taylor scores need a gradient, which is not there before the first step: end \
+                      after \"1 steps\" or later";
+        return fail("end", reason.into());
     }
     if every == 0 {
         return fail("every", format!("\"{}\" is less than a step", rule.every));

@@ -1,6 +1,7 @@
 //! The recipe applied to a model, before anything trains.
 
 mod base;
+mod distribute;
 mod error;
 mod print;
 mod schedule;

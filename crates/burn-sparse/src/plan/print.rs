@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use burn_sparse_pattern::Distribution;
+
 use super::Plan;
 
 impl fmt::Display for Plan {
@@ -22,6 +24,9 @@ impl fmt::Display for Plan {
                 weight.zeros,
                 weight.pattern,
             )?;
+            if weight.distribution == Distribution::Global {
+                write!(f, "  (one threshold for prune[{}]; here evenly spread)", weight.table)?;
+            }
             if !weight.shadowed.is_empty() {
                 let tables: Vec<_> =
                     weight.shadowed.iter().map(|t| format!("prune[{t}]")).collect();
@@ -42,7 +47,11 @@ impl fmt::Display for Plan {
         }
         for (table, schedule) in schedules {
             let updates: Vec<_> = schedule.updates().collect();
-            writeln!(f, "\nramp of prune[{table}]: {} updates (step: sparsity)", updates.len())?;
+            let (count, target) = (updates.len(), schedule.target);
+            writeln!(
+                f,
+                "\nramp of prune[{table}] to {target:.4}: {count} updates (step: sparsity)"
+            )?;
             for line in shortened(&updates).chunks(8) {
                 let cells: Vec<_> =
                     line.iter().map(|(step, sparsity)| format!("{step}: {sparsity:.4}")).collect();

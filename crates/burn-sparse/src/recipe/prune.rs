@@ -1,4 +1,4 @@
-use burn_sparse_pattern::Pattern;
+use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
 
 use super::{Curve, Moment, RecipeError};
@@ -18,6 +18,13 @@ pub struct PruneTable {
     /// The share of zeros at the end of the ramp; `n-of-m` brings its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparsity: Option<f64>,
+    /// How the sparsity is spread over the weights of this table: `"uniform"`, `"erdos-renyi"`,
+    /// `"erdos-renyi-kernel"` or `"global"`.
+    #[serde(default)]
+    pub distribution: Distribution,
+    /// The highest sparsity that `"global"` gives a weight.
+    #[serde(default = "nearly_all")]
+    pub cap: f64,
     /// What ranks weights.
     #[serde(default)]
     pub score: Score,
@@ -47,6 +54,9 @@ pub enum Score {
     /// `|w|`.
     #[default]
     Magnitude,
+    /// `|w · g|`, the first-order Taylor estimate of what the loss would change (Molchanov et al.,
+    /// 2017), with the gradient of the batch before the update.
+    Taylor,
 }
 
 /// Whether a dropped weight may come back while the ramp rises.
@@ -71,6 +81,10 @@ pub enum Regroup {
     /// Only at the first update; later ones keep its groups.
     #[serde(rename = "first update")]
     FirstUpdate,
+}
+
+fn nearly_all() -> f64 {
+    0.99
 }
 
 fn prunable() -> Vec<String> {
@@ -108,6 +122,15 @@ impl PruneTable {
                 return Err(RecipeError::value(key("sparsity"), reason));
             }
             _ => {}
+        }
+        if self.distribution != Distribution::Uniform && self.pattern.fixed_sparsity().is_some() {
+            let reason = format!("expected \"uniform\": {} fixes every sparsity", self.pattern);
+            return Err(RecipeError::value(key("distribution"), reason));
+        }
+        let global = self.distribution == Distribution::Global;
+        if global && !(self.cap < 1.0 && self.cap >= self.target()) {
+            let reason = format!("is {}, expected the sparsity or more, and below 1", self.cap);
+            return Err(RecipeError::value(key("cap"), reason));
         }
         if self.params.is_empty() {
             return Err(RecipeError::value(

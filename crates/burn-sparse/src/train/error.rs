@@ -29,6 +29,25 @@ pub enum TrainError {
         /// The last update.
         end: usize,
     },
+    /// Scores that need a gradient, in an update that has none.
+    #[error(
+        "parameter {name}: its score needs a gradient, which the first update before any step and \
+         training on several devices do not have"
+    )]
+    NoGradient {
+        /// The parameter.
+        name: String,
+    },
+    /// A scorer that does not rank every weight.
+    #[error("parameter {name}: the scorer gave {found} scores for {expected} weights")]
+    Scores {
+        /// The parameter.
+        name: String,
+        /// Its weights.
+        expected: usize,
+        /// The scores.
+        found: usize,
+    },
     /// A mask that does not have the planned number of zeros.
     #[error("parameter {name} has {found} zeros, planned were {expected}")]
     Zeros {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId, Reparameterization};
+use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor};
 
 use super::masked::{Masked, bytes, ids};
@@ -164,6 +165,44 @@ impl ModuleVisitor for Keeps {
             let keep = param.val();
             let elements = keep.shape().num_elements();
             self.found.insert(name, keep.reshape([elements]));
+        }
+    }
+}
+
+/// The gradients of weights on the host, by path; those the loss does not reach are left out.
+pub(crate) fn gather_gradients<M: Module>(
+    module: &M,
+    names: &[&str],
+    grads: &GradientsParams,
+) -> BTreeMap<String, Vec<f32>> {
+    let mut found = Gradients { path: Path::default(), names, grads, found: BTreeMap::new() };
+    module.visit(&mut found);
+    found.found
+}
+
+struct Gradients<'a> {
+    path: Path,
+    names: &'a [&'a str],
+    grads: &'a GradientsParams,
+    found: BTreeMap<String, Vec<f32>>,
+}
+
+impl ModuleVisitor for Gradients<'_> {
+    fn enter_module(&mut self, name: &str, kind: &str) {
+        self.path.enter(name, kind);
+    }
+
+    fn exit_module(&mut self, _name: &str, _kind: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let name = self.path.name();
+        if self.names.contains(&name.as_str())
+            && let Some(gradient) = self.grads.get::<D>(param.id)
+        {
+            let data = gradient.into_data().convert::<f32>();
+            self.found.insert(name, data.try_into_vec().unwrap_or_default());
         }
     }
 }

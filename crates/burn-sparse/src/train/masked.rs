@@ -12,7 +12,7 @@ use crate::plan::PlannedWeight;
 pub struct Masked {
     /// One byte for each weight, in the order the layer stores them.
     keep: Param<Tensor<1, Int>>,
-    /// The row at every place; moved only by `shfl-bw`.
+    /// The row at every place; moved only by `shfl-bw` and `hinm`.
     row_order: Param<Tensor<1, Int>>,
 }
 

@@ -6,6 +6,7 @@ mod gather;
 mod journal;
 mod masked;
 mod pruned;
+mod score;
 mod sparse;
 mod update;
 
@@ -14,4 +15,5 @@ pub use journal::Journal;
 pub use masked::Masked;
 pub(crate) use masked::ids;
 pub use pruned::{Pruned, PrunedWeight};
+pub use score::{Ranked, Scorer};
 pub use sparse::Sparse;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
-use burn_sparse_pattern::{Mask, Packed, Pattern, PatternError, RowOrder};
+use burn_sparse_pattern::{Distribution, Mask, Packed, Pattern, PatternError, RowOrder};
 
 use super::TrainError;
 use super::gather::{Change, State, apply, gather};
@@ -31,7 +31,7 @@ pub struct PrunedWeight {
     pub pattern: Pattern,
     /// Which weights are kept.
     pub mask: Mask,
-    /// The row order, for `shfl-bw`.
+    /// The row order, for `shfl-bw` and `hinm`.
     pub row_order: Option<RowOrder>,
 }
 
@@ -40,7 +40,10 @@ impl<M: Module> Pruned<M> {
         let found = weights(&model, plan, step)?;
         for (found, planned) in found.iter().zip(&plan.weights) {
             let zeros = found.mask.rows() * found.mask.cols() - found.mask.kept();
-            if found.pattern.counts_exactly() && zeros != planned.zeros {
+            // One threshold for several layers decides in training how much each drops.
+            let counted =
+                found.pattern.counts_exactly() && planned.distribution != Distribution::Global;
+            if counted && zeros != planned.zeros {
                 let (name, expected) = (found.name.clone(), planned.zeros);
                 return Err(TrainError::Zeros { name, expected, found: zeros });
             }
@@ -114,7 +117,7 @@ pub(crate) fn weights<M: Module>(
         let fault = |source| TrainError::Pattern { name: name.clone(), step, source };
         let bytes = view.to_matrix(&state.keep);
         let mask = Mask::from_bytes(view.rows(), view.cols(), &bytes).map_err(fault)?;
-        let moved = matches!(planned.pattern, Pattern::ShflBw { .. });
+        let moved = planned.pattern.has_row_order();
         let row_order =
             moved.then(|| RowOrder::new(state.row_order.clone())).transpose().map_err(fault)?;
         // A ramp passes through counts that `n-of-m` itself does not allow.

@@ -8,10 +8,10 @@ use burn::tensor::{Int, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use burn_sparse_kernels::masked;
 
-use super::gather::{gather, keeps};
+use super::gather::{gather, gather_gradients, keeps};
 use super::masked::{AttachMasks, ids};
-use super::update::update;
-use super::{Journal, Pruned, TrainError, pruned};
+use super::update::{Evidence, update};
+use super::{Journal, Pruned, Scorer, TrainError, pruned};
 use crate::modules::Path;
 use crate::plan::Plan;
 use crate::recipe::Regrow;
@@ -37,6 +37,8 @@ pub struct Sparse<M: Module> {
     // Shared by clones on purpose: burn-train clones the model at every step.
     #[module(skip)]
     journal: Arc<Mutex<Journal>>,
+    #[module(skip)]
+    scorer: Option<Arc<dyn Scorer>>,
 }
 
 impl<M: Module> Sparse<M> {
@@ -44,7 +46,8 @@ impl<M: Module> Sparse<M> {
         let device = model.devices().into_iter().next().unwrap_or_default();
         let inner = model.apply_reparameterization(AttachMasks { weights: &plan.weights });
         let mut journal = Journal::default();
-        let inner = update(inner, &plan, 0, &mut journal);
+        let evidence = Evidence { scorer: None, gradients: &BTreeMap::new() };
+        let inner = update(inner, &plan, 0, &evidence, &mut journal);
         if let Some(fault) = journal.fault {
             return Err(fault);
         }
@@ -53,7 +56,14 @@ impl<M: Module> Sparse<M> {
             step: Param::initialized(ParamId::new(), ids(vec![0], &device)),
             plan: Arc::new(plan),
             journal: Arc::new(Mutex::new(journal)),
+            scorer: None,
         })
+    }
+
+    /// Ranks all weights by this scorer from now on, instead of the recipe's score.
+    pub fn with_scorer(mut self, scorer: Arc<dyn Scorer>) -> Self {
+        self.scorer = Some(scorer);
+        self
     }
 
     /// The model; its weights are masked wherever they are read.
@@ -132,11 +142,23 @@ impl<M: Module> Sparse<M> {
         filter.grads
     }
 
-    fn advance(mut self, step: usize, inner: M) -> Self {
+    /// The gradients that the scores of the update after this step need.
+    fn gradients(&self, step: usize, grads: &GradientsParams) -> BTreeMap<String, Vec<f32>> {
+        let evidence = Evidence { scorer: self.scorer.as_ref(), gradients: &BTreeMap::new() };
+        let needed = self.plan.due(step + 1).filter(|w| evidence.scorer(w).needs_gradient());
+        let names: Vec<&str> = needed.map(|weight| weight.name.as_str()).collect();
+        if names.is_empty() {
+            return BTreeMap::new();
+        }
+        gather_gradients(&self.inner, &names, grads)
+    }
+
+    fn advance(mut self, step: usize, inner: M, gradients: &BTreeMap<String, Vec<f32>>) -> Self {
         let step = step + 1;
         let device = self.step.lazy_device();
         self.step = Param::initialized(self.step.id, ids(vec![step as u32], &device));
-        let inner = update(inner, &self.plan, step, &mut self.journal());
+        let evidence = Evidence { scorer: self.scorer.as_ref(), gradients };
+        let inner = update(inner, &self.plan, step, &evidence, &mut self.journal());
         self.inner = inner;
         self
     }
@@ -188,9 +210,10 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         let step = Sparse::step(&self);
         let span = tracing::debug_span!("training_step", step);
         let _entered = span.enter();
+        let gradients = self.gradients(step, &grads);
         let grads = self.filter(step, grads);
         let inner = self.inner.clone().optimize(optim, lr, grads);
-        self.advance(step, inner)
+        self.advance(step, inner, &gradients)
     }
 
     /// Gradients of several devices are summed inside the optimizer and cannot be masked before; the
@@ -203,7 +226,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
     ) -> Self {
         let step = Sparse::step(&self);
         let inner = self.inner.clone().optimize_multi(optim, lr, grads);
-        self.advance(step, inner)
+        self.advance(step, inner, &BTreeMap::new())
     }
 }
 

@@ -1,20 +1,41 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use burn::module::Module;
-use burn_sparse_pattern::{Pattern, PatternError, RowOrder, Scores, Search, Start};
+use burn_sparse_pattern::{Distribution, Histogram, PatternError, RowOrder, Scores, Search, Start};
 
 use super::gather::{Change, State, apply, gather};
+use super::score::{Ranked, Scorer};
 use super::{Journal, TrainError};
 use crate::plan::{Plan, PlannedWeight};
-use crate::recipe::{Regroup, Regrow, Score};
+use crate::recipe::{Regroup, Regrow};
+
+/// What a mask update looks at besides the weights.
+pub(crate) struct Evidence<'a> {
+    /// Ranks all weights instead of the recipe's score.
+    pub(crate) scorer: Option<&'a Arc<dyn Scorer>>,
+    /// Gradients of the last batch, by path, where a scorer needs them.
+    pub(crate) gradients: &'a BTreeMap<String, Vec<f32>>,
+}
+
+impl<'a> Evidence<'a> {
+    pub(crate) fn scorer(&self, weight: &'a PlannedWeight) -> &dyn Scorer {
+        self.scorer.map_or(&weight.score as &dyn Scorer, |scorer| scorer.as_ref())
+    }
+}
 
 /// Makes the mask updates that are due once `step` optimizer steps are done.
 ///
 /// After an error masks stay as they are, and the journal keeps the error for `finish`.
-pub(crate) fn update<M: Module>(module: M, plan: &Plan, step: usize, journal: &mut Journal) -> M {
-    let due: Vec<&PlannedWeight> =
-        plan.weights.iter().filter(|weight| weight.schedule.is_update(step)).collect();
+pub(crate) fn update<M: Module>(
+    module: M,
+    plan: &Plan,
+    step: usize,
+    evidence: &Evidence<'_>,
+    journal: &mut Journal,
+) -> M {
+    let due: Vec<&PlannedWeight> = plan.due(step).collect();
     if due.is_empty() || journal.fault.is_some() {
         return module;
     }
@@ -22,54 +43,102 @@ pub(crate) fn update<M: Module>(module: M, plan: &Plan, step: usize, journal: &m
     let _entered = span.enter();
     let started = Instant::now();
     let names: Vec<&str> = due.iter().map(|weight| weight.name.as_str()).collect();
-    let mut states = gather(&module, &names);
-    let mut changes = BTreeMap::new();
-    let (mut changed, mut searched) = (0, 0);
-    for weight in due {
-        let found = states
-            .remove(&weight.name)
-            .filter(|state| !state.keep.is_empty())
-            .ok_or_else(|| TrainError::Unmasked { name: weight.name.clone() })
-            .and_then(|state| {
-                let change = search(weight, &state, plan.seed, step)
-                    .map_err(|source| fault(weight, step, source))?;
-                Ok((state, change))
-            });
-        match found {
-            Ok((state, change)) => {
-                changed += state.keep.iter().zip(&change.keep).filter(|(a, b)| a != b).count();
-                searched += state.keep.len();
-                changes.insert(weight.name.clone(), change);
+    let states = gather(&module, &names);
+    match changes(&due, &states, plan.seed, step, evidence) {
+        Ok(changes) => {
+            for (name, change) in &changes {
+                let before = &states[name].keep;
+                journal.changed += before.iter().zip(&change.keep).filter(|(a, b)| a != b).count();
+                journal.searched += before.len();
             }
-            Err(error) => {
-                journal.fault = Some(error);
-                return module;
-            }
+            journal.updates += 1;
+            journal.seconds += started.elapsed().as_secs_f64();
+            tracing::debug!(changed = journal.changed, "masks updated");
+            apply(module, &changes)
+        }
+        Err(fault) => {
+            journal.fault = Some(fault);
+            module
         }
     }
-    let module = apply(module, &changes);
-    journal.updates += 1;
-    journal.changed += changed;
-    journal.searched += searched;
-    journal.seconds += started.elapsed().as_secs_f64();
-    tracing::debug!(changed, searched, "masks updated");
-    module
 }
 
-fn fault(weight: &PlannedWeight, step: usize, source: PatternError) -> TrainError {
-    TrainError::Pattern { name: weight.name.clone(), step, source }
-}
-
-fn search(
-    weight: &PlannedWeight,
-    state: &State,
+fn changes(
+    due: &[&PlannedWeight],
+    states: &BTreeMap<String, State>,
     seed: u64,
     step: usize,
-) -> Result<Change, PatternError> {
-    let (rows, cols) = (weight.view.rows(), weight.view.cols());
-    let mut scores = match weight.score {
-        Score::Magnitude => state.base.iter().map(|value| value.abs()).collect::<Vec<f32>>(),
+    evidence: &Evidence<'_>,
+) -> Result<BTreeMap<String, Change>, TrainError> {
+    let state = |weight: &PlannedWeight| {
+        let state = states.get(&weight.name).filter(|state| !state.keep.is_empty());
+        state.ok_or_else(|| TrainError::Unmasked { name: weight.name.clone() })
     };
+    let global = global_sparsities(due, step, |weight| scores(weight, state(weight)?, evidence))?;
+    let mut changes = BTreeMap::new();
+    for &weight in due {
+        let state = state(weight)?;
+        let sparsity = match global.get(&weight.name) {
+            Some(sparsity) => *sparsity,
+            None => weight.schedule.sparsity(step),
+        };
+        let change = if sparsity == 0.0 {
+            // Before anything is dropped nothing needs to be ranked, and every order is as good.
+            let keep = vec![1; state.keep.len()];
+            Change { keep, row_order: state.row_order.clone(), zero_dropped: false }
+        } else {
+            let scores = scores(weight, state, evidence)?;
+            search(weight, state, &scores, sparsity, seed, step)
+                .map_err(|source| TrainError::Pattern { name: weight.name.clone(), step, source })?
+        };
+        changes.insert(weight.name.clone(), change);
+    }
+    Ok(changes)
+}
+
+/// The sparsity of every weight whose table spreads one threshold over all of its weights.
+fn global_sparsities<'a>(
+    due: &[&'a PlannedWeight],
+    step: usize,
+    scores: impl Fn(&'a PlannedWeight) -> Result<Vec<f32>, TrainError>,
+) -> Result<BTreeMap<String, f64>, TrainError> {
+    let mut tables: BTreeMap<usize, Vec<&PlannedWeight>> = BTreeMap::new();
+    for weight in due.iter().filter(|weight| weight.distribution == Distribution::Global) {
+        tables.entry(weight.table).or_default().push(weight);
+    }
+    let mut sparsities = BTreeMap::new();
+    for weights in tables.into_values() {
+        let histogram = |weight: &&'a PlannedWeight| Ok(Histogram::of(&scores(weight)?));
+        let histograms: Vec<Histogram> = weights.iter().map(histogram).collect::<Result<_, _>>()?;
+        let target = weights[0].schedule.sparsity(step);
+        let spread = Distribution::by_score(&histograms, target, weights[0].cap);
+        for (weight, wish) in weights.into_iter().zip(spread) {
+            let (name, view) = (weight.name.clone(), &weight.view);
+            let nearest = weight.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
+            let fail = |source| TrainError::Pattern { name: name.clone(), step, source };
+            sparsities.insert(name.clone(), if wish == 0.0 { 0.0 } else { nearest.map_err(fail)? });
+        }
+    }
+    Ok(sparsities)
+}
+
+/// What ranks a weight, in the order its layer stores it.
+fn scores(
+    weight: &PlannedWeight,
+    state: &State,
+    evidence: &Evidence<'_>,
+) -> Result<Vec<f32>, TrainError> {
+    let scorer = evidence.scorer(weight);
+    let gradient = evidence.gradients.get(&weight.name).map(Vec::as_slice);
+    if scorer.needs_gradient() && gradient.is_none() {
+        return Err(TrainError::NoGradient { name: weight.name.clone() });
+    }
+    let ranked = Ranked { name: &weight.name, values: &state.base, gradient };
+    let mut scores = scorer.score(&ranked);
+    if scores.len() != state.base.len() {
+        let (name, expected, found) = (weight.name.clone(), state.base.len(), scores.len());
+        return Err(TrainError::Scores { name, expected, found });
+    }
     if weight.regrow == Regrow::Never {
         for (score, &keep) in scores.iter_mut().zip(&state.keep) {
             // A product would keep NaN, and a dropped weight may be anything. What is kept ranks above
@@ -81,8 +150,19 @@ fn search(
             };
         }
     }
-    let scores = weight.view.to_matrix(&scores);
-    let scores = Scores::new(rows, cols, &scores)?;
+    Ok(scores)
+}
+
+fn search(
+    weight: &PlannedWeight,
+    state: &State,
+    scores: &[f32],
+    sparsity: f64,
+    seed: u64,
+    step: usize,
+) -> Result<Change, PatternError> {
+    let scores = weight.view.to_matrix(scores);
+    let scores = Scores::new(weight.view.rows(), weight.view.cols(), &scores)?;
     let order = RowOrder::new(state.row_order.clone())?;
     let mut search = Search { seed, ..Search::default() };
     // The search is cold until something has been dropped: only then is there an order to start from.
@@ -93,15 +173,7 @@ fn search(
             (Regroup::EveryUpdate, _) => Start::Warm(&order),
         };
     }
-    let sparsity = weight.schedule.sparsity(step);
-    // Before anything is dropped every order is as good as any other: search none.
-    let pattern = match weight.pattern {
-        Pattern::ShflBw { vector, equal_groups } if sparsity == 0.0 => {
-            Pattern::VectorWise { vector, equal_groups }
-        }
-        pattern => pattern,
-    };
-    let found = pattern.project(&scores, sparsity, &search)?;
+    let found = weight.pattern.project(&scores, sparsity, &search)?;
     let row_order = found.row_order.map_or(state.row_order.clone(), |o| o.as_slice().to_vec());
     let zero_dropped = step == weight.schedule.end || weight.regrow == Regrow::Never;
     Ok(Change { keep: weight.view.to_stored(&found.mask.to_bytes()), row_order, zero_dropped })

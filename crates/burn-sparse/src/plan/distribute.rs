@@ -1,0 +1,62 @@
+use std::collections::BTreeMap;
+
+use burn_sparse_pattern::{Axes, Distribution, PatternError};
+
+use super::{PlanError, PlannedWeight, Unpruned};
+use crate::modules::View;
+
+/// Sets every weight's target and zeros as its table spreads them; a weight that its share leaves dense
+/// is not pruned.
+pub(crate) fn distribute(
+    weights: &mut Vec<PlannedWeight>,
+    unpruned: &mut Vec<Unpruned>,
+) -> Result<(), PlanError> {
+    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, weight) in weights.iter().enumerate() {
+        tables.entry(weight.table).or_default().push(index);
+    }
+    for indices in tables.into_values() {
+        let first = &weights[indices[0]];
+        let by_shape = match first.distribution {
+            Distribution::Uniform | Distribution::Global => continue,
+            distribution => distribution,
+        };
+        let layers: Vec<Axes> = indices.iter().map(|&i| axes(&weights[i].view)).collect();
+        let spread = by_shape.by_shape(&layers, first.schedule.target);
+        for (index, wish) in indices.into_iter().zip(spread) {
+            let weight = &mut weights[index];
+            let (rows, cols) = (weight.view.rows(), weight.view.cols());
+            let nearest = weight.pattern.nearest_sparsity(rows, cols, wish);
+            weight.schedule.target =
+                if wish == 0.0 { 0.0 } else { nearest.map_err(|e| refuse(weight, e))? };
+        }
+    }
+    let (pruned, dense): (Vec<_>, Vec<_>) =
+        std::mem::take(weights).into_iter().partition(|weight| weight.schedule.target > 0.0);
+    unpruned.extend(dense.into_iter().map(|weight| Unpruned {
+        name: weight.name,
+        shape: weight.view.stored_shape(),
+        reason: "its share of the distribution leaves it dense".into(),
+    }));
+    *weights = pruned;
+    for weight in weights {
+        let (rows, cols) = (weight.view.rows(), weight.view.cols());
+        let zeros = weight.pattern.target_zeros(rows, cols, weight.schedule.target);
+        weight.zeros = zeros.map_err(|error| refuse(weight, error))?;
+    }
+    Ok(())
+}
+
+fn axes(view: &View) -> Axes {
+    match view {
+        View::Linear { rows, cols } => Axes { outputs: *rows, inputs: *cols, kernel: vec![] },
+        View::Conv { rows, channels, kernel } => {
+            Axes { outputs: *rows, inputs: *channels, kernel: kernel.clone() }
+        }
+    }
+}
+
+fn refuse(weight: &PlannedWeight, source: PatternError) -> PlanError {
+    let (rows, cols) = (weight.view.rows(), weight.view.cols());
+    PlanError::Pattern { name: weight.name.clone(), rows, cols, source }
+}
