@@ -1,6 +1,7 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
-use burn_sparse::pattern::Pattern;
+use burn_sparse::pattern::{Distribution, Pattern};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
@@ -119,6 +120,16 @@ pub(crate) struct PruneArguments {
     /// Seeds the search for row orders.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Searches each tensor's row order for this long, as in 30s or 2m.
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub(crate) budget: Option<Duration>,
+    /// How the sparsity is spread over the tensors: uniform, erdos-renyi, erdos-renyi-kernel (by shape)
+    /// or global (one threshold).
+    #[arg(long, value_name = "NAME", default_value = "uniform", value_parser = distribution)]
+    pub(crate) distribution: Distribution,
+    /// The highest sparsity that the global distribution gives a tensor.
+    #[arg(long, default_value_t = 0.99)]
+    pub(crate) cap: f64,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -143,6 +154,9 @@ pub(crate) struct ExportArguments {
 pub(crate) struct InspectArguments {
     /// A checkpoint, or the folder of a finished run.
     pub(crate) file: PathBuf,
+    /// Draw every mask to this SVG file: as stored, in row order, and what each group keeps.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -195,6 +209,24 @@ fn patterns(text: &str) -> Result<Patterns, String> {
     }
     let one = |part: &String| part.trim().parse::<Pattern>().map_err(|error| error.to_string());
     parts.iter().map(one).collect::<Result<_, _>>().map(Patterns)
+}
+
+fn distribution(text: &str) -> Result<Distribution, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+/// `30s`, `2m`, or plain seconds.
+fn budget(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
+        (Some(number), _) => (number, 1.0),
+        (None, Some(number)) => (number, 60.0),
+        (None, None) => (text, 1.0),
+    };
+    let found = number.trim().parse::<f64>().ok().map(|number| number * seconds);
+    found
+        .filter(|&seconds| seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a time, as in 30s or 2m".into())
 }
 
 fn shape(text: &str) -> Result<(usize, usize), String> {

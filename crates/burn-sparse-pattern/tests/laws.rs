@@ -144,7 +144,7 @@ proptest! {
         let lonely = match p {
             Pattern::Unstructured {} => true,
             Pattern::Balanced { .. } => rows == 1,
-            Pattern::NOfM { of, .. } => rows == 1 && cols < of,
+            Pattern::NOfM { of, .. } => rows == 1 && !cols.is_multiple_of(of),
             Pattern::BlockWise { block } => rows % block == 1 && cols % block == 1,
             Pattern::VectorWise { vector, equal_groups }
             | Pattern::ShflBw { vector, equal_groups } => {

@@ -1,4 +1,5 @@
-use burn_sparse::checkpoint::{Checkpoint, Entry};
+use burn_sparse::checkpoint::{Checkpoint, Entry, write_atomically};
+use burn_sparse::report::plot;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
@@ -17,6 +18,11 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         results: checkpoint.provenance.results.clone(),
         recipe: checkpoint.provenance.recipe.as_ref().map(|recipe| recipe.to_toml()),
     };
+    if let Some(path) = &arguments.plot {
+        write_atomically(path, plot::masks(&checkpoint)?.as_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        eprintln!("{}: the masks, drawn", path.display());
+    }
     if arguments.json { output::json(&summary) } else { print(&summary) }
 }
 

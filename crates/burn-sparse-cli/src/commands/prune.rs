@@ -1,4 +1,5 @@
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
+use burn_sparse::pattern::Distribution;
 use serde::Serialize;
 
 use super::Failure;
@@ -19,8 +20,23 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
         Layout::Pytorch => Orientation::PyTorch,
         Layout::Burn => Orientation::Burn,
     };
-    let (include, seed) = (arguments.include.clone(), arguments.seed);
-    let task = OneShot { pattern, sparsity, include, orientation, seed };
+    let task = OneShot {
+        pattern,
+        sparsity,
+        include: arguments.include.clone(),
+        orientation,
+        seed: arguments.seed,
+        budget: arguments.budget,
+        distribution: arguments.distribution,
+        cap: arguments.cap,
+    };
+    let uniform = task.distribution == Distribution::Uniform;
+    if !uniform && pattern.fixed_sparsity().is_some() {
+        bad_usage(format!("--distribution: {pattern} fixes every sparsity; leave it out"));
+    }
+    if task.distribution == Distribution::Global && !(task.cap < 1.0 && task.cap >= sparsity) {
+        bad_usage(format!("--cap {}: expected {sparsity} or more, and below 1", task.cap));
+    }
     let tensors = prune_file(&arguments.weights, &arguments.out, &task, |tensor| {
         eprintln!("{}: {:.2} s", tensor.name, tensor.seconds);
     })?;

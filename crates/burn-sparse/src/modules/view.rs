@@ -1,3 +1,4 @@
+use burn_sparse_pattern::Axes;
 use serde::{Deserialize, Serialize};
 
 /// How a stored weight is seen as a matrix `[rows = outputs, cols = reduction]`: the only place that
@@ -54,6 +55,16 @@ impl View {
             // Saturating: a file may claim any kernel, and what is too large is refused as such.
             Self::Conv { channels, kernel, .. } => {
                 kernel.iter().fold(*channels, |cols, side| cols.saturating_mul(*side))
+            }
+        }
+    }
+
+    /// The axes that distributions by shape look at.
+    pub fn axes(&self) -> Axes {
+        match self {
+            Self::Linear { rows, cols } => Axes { outputs: *rows, inputs: *cols, kernel: vec![] },
+            Self::Conv { rows, channels, kernel } => {
+                Axes { outputs: *rows, inputs: *channels, kernel: kernel.clone() }
             }
         }
     }

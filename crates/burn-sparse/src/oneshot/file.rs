@@ -1,14 +1,16 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::time::Duration;
 
-use burn_sparse_pattern::Pattern;
+use burn_sparse_pattern::{Axes, Distribution, Pattern};
 use globset::{Glob, GlobMatcher};
 use safetensors::tensor::{Metadata, TensorInfo};
 
-use super::tensor::{is_float, prune, view};
+use super::tensor::{histogram, is_float, prune, view};
 use super::{OneShotError, Orientation, PrunedTensor};
 use crate::checkpoint::replace_atomically;
+use crate::modules::View;
 
 /// What to do to a file.
 #[derive(Debug, Clone)]
@@ -23,6 +25,12 @@ pub struct OneShot {
     pub orientation: Orientation,
     /// Seeds the row order search.
     pub seed: u64,
+    /// Searches each tensor's row order for this long.
+    pub budget: Option<Duration>,
+    /// How the sparsity is spread over the tensors.
+    pub distribution: Distribution,
+    /// The highest sparsity that one threshold for all tensors gives any of them.
+    pub cap: f64,
 }
 
 /// Largest header that is read, as in the safetensors crate.
@@ -30,7 +38,8 @@ const MAX_HEADER: u64 = 100_000_000;
 
 /// Prunes every float tensor with 2 or 4 axes that `include` matches, and writes a file of the same
 /// header, tensor after tensor: memory is bounded by the largest one. `each` is told of every pruned
-/// tensor.
+/// tensor. One threshold for all tensors takes a pass over the file of its own; a tensor that its share
+/// leaves dense is copied.
 ///
 /// # Errors
 /// When the input is malformed or nothing matches, a pattern does not fit, or the output cannot be
@@ -56,23 +65,27 @@ pub fn prune_file(
         let include = task.include.clone();
         return Err(OneShotError::NoMatch { path: input.into(), include, known });
     }
+    let chosen: Vec<Option<View>> = tensors
+        .iter()
+        .map(|(name, info)| view(&info.shape, task.orientation).filter(|_| chosen(name, info)))
+        .collect();
+    let fail = |source| OneShotError::Read { path: input.into(), source };
+    let sparsities = spread(&mut reader, &tensors, &chosen, task).map_err(fail)?;
     let mut pruned = Vec::new();
     let mut failure = None;
     let written = replace_atomically(output, |file| {
         let mut out = BufWriter::new(file);
         out.write_all(&reader.header)?;
-        for (name, info) in &tensors {
+        for (((name, info), view), wish) in tensors.iter().zip(&chosen).zip(&sparsities) {
             let mut bytes = match reader.read(info) {
                 Ok(bytes) => bytes,
                 Err(source) => {
-                    failure = Some(OneShotError::Read { path: input.into(), source });
+                    failure = Some(fail(source));
                     return Err(std::io::Error::other("not read"));
                 }
             };
-            let view = view(&info.shape, task.orientation).filter(|_| chosen(name, info));
-            if let Some(view) = view {
-                let (pattern, sparsity) = (task.pattern, task.sparsity);
-                match prune(name, &mut bytes, info.dtype, &view, pattern, sparsity, task.seed) {
+            if let (Some(view), Some(sparsity)) = (view, *wish) {
+                match prune(name, &mut bytes, info.dtype, view, task, sparsity) {
                     Ok(report) => {
                         each(&report);
                         pruned.push(report);
@@ -92,6 +105,43 @@ pub fn prune_file(
         (Err(source), None) => Err(OneShotError::Write { path: output.into(), source }),
         (Ok(()), None) => Ok(pruned),
     }
+}
+
+/// The sparsity of every tensor; none for those that are copied.
+fn spread(
+    reader: &mut Reader,
+    tensors: &[(String, TensorInfo)],
+    chosen: &[Option<View>],
+    task: &OneShot,
+) -> std::io::Result<Vec<Option<f64>>> {
+    let views: Vec<&View> = chosen.iter().flatten().collect();
+    let wishes = match task.distribution {
+        Distribution::Uniform => vec![task.sparsity; views.len()],
+        Distribution::Global => {
+            let mut histograms = Vec::with_capacity(views.len());
+            for ((_, info), view) in tensors.iter().zip(chosen) {
+                if view.is_some() {
+                    histograms.push(histogram(&reader.read(info)?, info.dtype));
+                }
+            }
+            Distribution::by_score(&histograms, task.sparsity, task.cap)
+        }
+        by_shape => {
+            let layers: Vec<Axes> = views.iter().map(|view| view.axes()).collect();
+            by_shape.by_shape(&layers, task.sparsity)
+        }
+    };
+    let mut wishes = wishes.into_iter();
+    let one = |view: &Option<View>| {
+        let (view, wish) = (view.as_ref()?, wishes.next()?);
+        if task.distribution == Distribution::Uniform {
+            return Some(wish);
+        }
+        let nearest = task.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
+        // What the pattern cannot do to this shape is said where the tensor is pruned.
+        (wish > 0.0).then(|| nearest.unwrap_or(wish))
+    };
+    Ok(chosen.iter().map(one).collect())
 }
 
 fn globs(include: &[String]) -> Result<Vec<GlobMatcher>, OneShotError> {

@@ -1,10 +1,11 @@
 use std::time::Instant;
 
-use burn_sparse_pattern::{Pattern, PatternError, Retained, Scores, Search};
+use burn_sparse_pattern::{Histogram, PatternError, Retained, Scores, Search};
 use half::{bf16, f16};
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
+use super::OneShot;
 use crate::modules::View;
 
 /// Which axis of a matrix holds the outputs.
@@ -65,16 +66,15 @@ pub(super) fn prune(
     bytes: &mut [u8],
     dtype: Dtype,
     view: &View,
-    pattern: Pattern,
+    task: &OneShot,
     sparsity: f64,
-    seed: u64,
 ) -> Result<PrunedTensor, PatternError> {
     let started = Instant::now();
-    let (rows, cols) = (view.rows(), view.cols());
+    let (rows, cols, pattern) = (view.rows(), view.cols(), task.pattern);
     pattern.target_zeros(rows, cols, sparsity)?;
     let weights = view.to_matrix(&floats(bytes, dtype));
     let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
-    let search = Search { seed, ..Search::default() };
+    let search = Search { seed: task.seed, budget: task.budget, ..Search::default() };
     let found = pattern.project(&Scores::new(rows, cols, &scores)?, sparsity, &search)?;
     pattern.check(&found.mask, found.row_order.as_ref())?;
     let retained = Retained::measure(&weights, &found.mask)?;
@@ -94,6 +94,13 @@ pub(super) fn prune(
         retained_l2: retained.l2,
         seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+/// Where a tensor's magnitudes lie.
+pub(super) fn histogram(bytes: &[u8], dtype: Dtype) -> Histogram {
+    let mut scores = floats(bytes, dtype);
+    scores.iter_mut().for_each(|score| *score = score.abs());
+    Histogram::of(&scores)
 }
 
 fn floats(bytes: &[u8], dtype: Dtype) -> Vec<f32> {

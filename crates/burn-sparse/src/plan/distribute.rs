@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use burn_sparse_pattern::{Axes, Distribution, PatternError};
 
 use super::{PlanError, PlannedWeight, Unpruned};
-use crate::modules::View;
 
 /// Sets every weight's target and zeros as its table spreads them; a weight that its share leaves dense
 /// is not pruned.
@@ -21,7 +20,7 @@ pub(crate) fn distribute(
             Distribution::Uniform | Distribution::Global => continue,
             distribution => distribution,
         };
-        let layers: Vec<Axes> = indices.iter().map(|&i| axes(&weights[i].view)).collect();
+        let layers: Vec<Axes> = indices.iter().map(|&i| weights[i].view.axes()).collect();
         let spread = by_shape.by_shape(&layers, first.schedule.target);
         for (index, wish) in indices.into_iter().zip(spread) {
             let weight = &mut weights[index];
@@ -45,15 +44,6 @@ pub(crate) fn distribute(
         weight.zeros = zeros.map_err(|error| refuse(weight, error))?;
     }
     Ok(())
-}
-
-fn axes(view: &View) -> Axes {
-    match view {
-        View::Linear { rows, cols } => Axes { outputs: *rows, inputs: *cols, kernel: vec![] },
-        View::Conv { rows, channels, kernel } => {
-            Axes { outputs: *rows, inputs: *channels, kernel: kernel.clone() }
-        }
-    }
 }
 
 fn refuse(weight: &PlannedWeight, source: PatternError) -> PlanError {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod layers;
+pub mod plot;
 
 pub use bench::{BenchRow, bench};
 pub use layers::{LayerReport, layers};
