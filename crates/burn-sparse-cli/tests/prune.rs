@@ -6,7 +6,22 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use support::{assert_refused, json, run};
+use support::{assert_refused, json, run, train};
+
+/// Prunes `in.safetensors` with the given arguments, and reads the report.
+fn prune(folder: &Path, pattern: &str, more: &[&str]) -> Vec<serde_json::Value> {
+    let arguments = ["prune", "in.safetensors", "--out", "out.safetensors", "--json", "--pattern"];
+    let report = json(folder, &[&arguments[..], &[pattern], more].concat());
+    report["tensors"].as_array().unwrap().clone()
+}
+
+fn sum(tensors: &[serde_json::Value], weigh: impl Fn(f64, f64) -> f64) -> f64 {
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let one = |t: &serde_json::Value| {
+        weigh(number(&t["sparsity"]), number(&t["rows"]) * number(&t["cols"]))
+    };
+    tensors.iter().map(one).sum()
+}
 
 fn noise(count: usize) -> Vec<f32> {
     (0..count as u64)
@@ -151,4 +166,120 @@ fn what_cannot_be_pruned_is_refused_and_leaves_an_older_output() {
         assert_eq!(std::fs::read(folder.join("out.safetensors")).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), 6, "no temporary file is left");
     }
+}
+
+/// Two layers of one shape, the second a hundred times as strong, and a wide third one.
+fn write_uneven(path: &Path) {
+    let bytes = |values: Vec<f32>| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let weak = bytes(noise(64 * 64));
+    let strong = bytes(noise(64 * 64).iter().map(|value| 100.0 * value).collect());
+    let wide = bytes(noise(64 * 256));
+    let view = |shape: &[usize], bytes| TensorView::new(Dtype::F32, shape.to_vec(), bytes).unwrap();
+    let tensors = vec![
+        ("strong", view(&[64, 64], &strong)),
+        ("weak", view(&[64, 64], &weak)),
+        ("wide", view(&[64, 256], &wide)),
+    ];
+    std::fs::write(path, safetensors::serialize(tensors, None).unwrap()).unwrap();
+}
+
+#[test]
+fn a_distribution_spreads_the_sparsity_and_keeps_its_mean() {
+    let folder = tempfile::tempdir().unwrap();
+    write_uneven(&folder.path().join("in.safetensors"));
+    let elements = (64 * 64 + 64 * 64 + 64 * 256) as f64;
+    for pattern in
+        ["unstructured", "shfl-bw(vector=16)", "balanced(block=64)", "block-wise(block=4)"]
+    {
+        let spread = |name: &str, more: &[&str]| {
+            let arguments = [&["--sparsity", "0.5", "--distribution", name], more].concat();
+            let tensors = prune(folder.path(), pattern, &arguments);
+            let mean = sum(&tensors, |sparsity, size| sparsity * size) / elements;
+            assert!((mean - 0.5).abs() < 0.01, "{pattern} {name}: {mean}");
+            let by_name = |name: &str| {
+                let found = tensors.iter().find(|tensor| tensor["name"] == name).unwrap();
+                found["sparsity"].as_f64().unwrap()
+            };
+            ["strong", "weak", "wide"].map(by_name)
+        };
+        let uniform = spread("uniform", &[]);
+        assert!(uniform.iter().all(|sparsity| (sparsity - 0.5).abs() < 0.01), "{uniform:?}");
+        let by_shape = spread("erdos-renyi", &[]);
+        assert!(
+            (by_shape[0] - by_shape[1]).abs() < 1e-9 && by_shape[2] > by_shape[0],
+            "{by_shape:?}"
+        );
+        assert_eq!(spread("erdos-renyi-kernel", &[]), by_shape, "the same where no kernels are");
+        // One threshold: the strong layer keeps almost all, and the cap protects the weak ones.
+        let [strong, weak, _] = spread("global", &[]);
+        assert!(strong < 0.05 && weak > 0.55, "{strong} {weak}");
+        let capped = spread("global", &["--cap", "0.52"]);
+        assert!(capped.iter().all(|sparsity| *sparsity <= 0.521), "{capped:?}");
+    }
+}
+
+#[test]
+fn a_budget_never_keeps_less_and_is_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("in.safetensors"), false);
+    let search = |more: &[&str]| {
+        let arguments = [&["--sparsity", "0.75", "--include", "a.*"], more].concat();
+        prune(folder.path(), "shfl-bw(vector=16)", &arguments).remove(0)
+    };
+    let (plain, longer) = (search(&[]), search(&["--budget", "0.4s"]));
+    assert!(longer["retained_l1"].as_f64() >= plain["retained_l1"].as_f64(), "{plain} {longer}");
+    assert!(longer["seconds"].as_f64().unwrap() < 10.0);
+}
+
+#[test]
+fn an_option_that_cannot_mean_anything_is_bad_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("in.safetensors"), false);
+    let prune = ["prune", "in.safetensors", "--out", "out.safetensors", "--pattern"];
+    for (more, hint) in [
+        (
+            &["unstructured", "--sparsity", "0.5", "--distribution", "even"][..],
+            "erdos-renyi-kernel",
+        ),
+        (&["n-of-m(keep=2,of=4)", "--distribution", "global"], "fixes every sparsity"),
+        (
+            &["unstructured", "--sparsity", "0.9", "--distribution", "global", "--cap", "0.8"],
+            "0.9 or more",
+        ),
+        (&["shfl-bw", "--sparsity", "0.5", "--budget", "soon"], "as in 30s or 2m"),
+        (&["shfl-bw", "--sparsity", "0.5", "--budget=-3s"], "as in 30s or 2m"),
+        (&["n-of-m(keep=2,of=4)", "--sparsity", "0.75"], "leave it out"),
+        (&["shfl-bw"], "--sparsity is missing"),
+    ] {
+        let output = run(folder.path(), &[&prune[..], more].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {stderr}");
+        assert!(stderr.contains(hint), "{more:?}: {stderr}");
+        assert!(!folder.path().join("out.safetensors").exists());
+    }
+}
+
+#[test]
+fn masks_are_drawn_as_stored_and_in_row_order_or_the_reason_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    assert!(run(folder, &["inspect", "run", "--plot", "masks.svg"]).status.success());
+    let picture = std::fs::read_to_string(folder.join("masks.svg")).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>"));
+    // Two packed weights: two panels each, and a bar for every group.
+    assert_eq!(picture.matches("data:image/png;base64,").count(), 4);
+    for (name, cols) in [("fc1.weight: 256 x 784", 784), ("fc2.weight: 256 x 256", 256)] {
+        assert!(picture.contains(name));
+        assert!(picture.contains(&format!("kept of {cols}, by group")));
+    }
+    let frames = 2 + 4 + 1;
+    assert_eq!(picture.matches("<rect ").count(), frames + 2 * 256 / 32);
+
+    let export = ["export", "run", "--format", "dense", "--out", "dense.safetensors"];
+    assert!(run(folder, &export).status.success());
+    let dense = run(folder, &["inspect", "dense.safetensors", "--plot", "dense.svg"]);
+    assert_refused(&dense, &["no packed weight to draw"]);
+    let nowhere = run(folder, &["inspect", "run", "--plot", "no/where.svg"]);
+    assert_refused(&nowhere, &["cannot write no/where.svg"]);
 }

@@ -185,9 +185,9 @@ impl Pattern {
         Ok(rows * cols - kept)
     }
 
-    /// The sparsity nearest to a wish at which a `rows x cols` mask obeys the pattern and keeps something:
-    /// where a layer's share comes from a [`Distribution`](crate::Distribution), it is not the user's
-    /// error that it rounds to nothing.
+    /// The sparsity nearest to a wish at which a `rows x cols` mask obeys the pattern and keeps something;
+    /// 0, for a dense layer, where the wish rounds to keeping all. Where a layer's share comes from a
+    /// [`Distribution`](crate::Distribution), it is not the user's error that it rounds to a limit.
     ///
     /// # Errors
     /// When a parameter is out of range, or the matrix is too small for the pattern.
@@ -199,6 +199,12 @@ impl Pattern {
     ) -> Result<f64, PatternError> {
         crate::scores::check_shape(rows, cols)?;
         self.validate()?;
+        if let Some(fixed) = self.fixed_sparsity() {
+            return self.target_zeros(rows, cols, fixed).map(|_| fixed);
+        }
+        if self.target_zeros(rows, cols, wish).is_ok() {
+            return Ok(wish);
+        }
         let (least, most) = match *self {
             Self::Hinm { keep, of, .. } => {
                 let share = |runs: usize| 1.0 - (runs * keep) as f64 / cols as f64;
@@ -206,9 +212,12 @@ impl Pattern {
                 Inner { keep, of }.runs(cols, share(1).max(0.0))?;
                 (share(cols / of), share(1))
             }
-            _ => (0.0, 1.0 - 1.0 / self.unit(rows, cols).len as f64),
+            _ => {
+                let one = 1.0 / self.unit(rows, cols).len as f64;
+                (one, 1.0 - one)
+            }
         };
-        Ok(self.fixed_sparsity().unwrap_or(wish.clamp(least, most)))
+        Ok(if wish < least / 2.0 { 0.0 } else { wish.clamp(least.min(most), most) })
     }
 
     /// Whether every mask at a target has exactly [`Self::target_zeros`] zeros; otherwise units of

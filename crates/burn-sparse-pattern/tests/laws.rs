@@ -119,6 +119,28 @@ proptest! {
     }
 
     #[test]
+    fn the_nearest_sparsity_is_dense_or_a_valid_target(
+        p in patterns(), m in matrices(), wish in 0.0..1.0_f64,
+    ) {
+        match p.nearest_sparsity(m.0, m.1, wish) {
+            Ok(0.0) => {}
+            Ok(nearest) => {
+                let zeros = p.target_zeros(m.0, m.1, nearest);
+                prop_assert!(zeros.is_ok(), "{wish}: {nearest}");
+                let wish = p.fixed_sparsity().unwrap_or(wish);
+                if p.target_zeros(m.0, m.1, wish).is_ok() {
+                    prop_assert_eq!(nearest, wish);
+                }
+            }
+            // What fits no matrix of this width at any sparsity.
+            Err(error) => {
+                let runs = matches!(p, Pattern::NOfM { .. } | Pattern::Hinm { .. });
+                prop_assert!(runs, "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn packing_and_unpacking_restores_masked_weights_to_the_bit(
         p in patterns(), m in matrices(), s in 0.0..0.95_f64,
     ) {

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -43,6 +44,9 @@ pub enum Start<'a> {
 /// undoes what was found, lower finds nothing new.
 const HOTTEST: f64 = 0.01;
 
+/// Starts that are all from seeds; of the others, every second one is from any groups.
+const SEEDED: usize = 4;
+
 /// How much of each step a search does, by the matrix's shape.
 struct Effort {
     starts: usize,
@@ -66,8 +70,8 @@ impl Effort {
         }
         Self {
             // A small matrix is searched again from other rows: it costs nothing, and only there does
-            // one start's luck show.
-            starts: times(2e6, scores, 1, 16),
+            // one start's luck show: most where a few rows leave little choice of seeds.
+            starts: times(2e6, scores, 1, 16).max(times(8e3, scores, 0, 128)),
             soft: times(1.3e10, assignment, 3, 24),
             hard: 2,
             rounds: times(2.5e8, scores, 5, 8 * groups),
@@ -129,8 +133,9 @@ fn find(scores: &Scores<'_>, vector: usize, keep: Keep, search: &Search<'_>) -> 
             run.swap(groups);
         }
         Start::Cold | Start::Fixed(_) => {
-            for _ in 0..run.effort.starts {
-                let groups = run.assign_cold();
+            for start in 0..run.effort.starts {
+                let seeded = start < SEEDED || start % 2 == 0;
+                let groups = if seeded { run.assign_cold() } else { run.any_groups() };
                 run.swap(groups);
             }
         }
@@ -184,6 +189,15 @@ impl Run<'_> {
             groups = columns.assign(self.rows, &self.sizes);
         }
         self.assign_hard(groups)
+    }
+
+    /// Groups without thought: where the matrix is small, a better way out of a local optimum than
+    /// another start from the same few rows.
+    fn any_groups(&mut self) -> Groups {
+        let mut ranks: Vec<u32> = (0..self.rows.rows() as u32).collect();
+        ranks.shuffle(&mut self.random);
+        let mut ranks = ranks.into_iter();
+        self.sizes.iter().map(|&size| ranks.by_ref().take(size).collect()).collect()
     }
 
     fn assign_hard(&mut self, mut groups: Groups) -> Groups {

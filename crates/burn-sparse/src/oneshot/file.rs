@@ -7,7 +7,7 @@ use burn_sparse_pattern::{Axes, Distribution, Pattern};
 use globset::{Glob, GlobMatcher};
 use safetensors::tensor::{Metadata, TensorInfo};
 
-use super::tensor::{histogram, is_float, prune, view};
+use super::tensor::{histogram, is_float, prune, untouched, view};
 use super::{OneShotError, Orientation, PrunedTensor};
 use crate::checkpoint::replace_atomically;
 use crate::modules::View;
@@ -37,9 +37,9 @@ pub struct OneShot {
 const MAX_HEADER: u64 = 100_000_000;
 
 /// Prunes every float tensor with 2 or 4 axes that `include` matches, and writes a file of the same
-/// header, tensor after tensor: memory is bounded by the largest one. `each` is told of every pruned
-/// tensor. One threshold for all tensors takes a pass over the file of its own; a tensor that its share
-/// leaves dense is copied.
+/// header, tensor after tensor: memory is bounded by the largest one. `each` is told of every tensor that
+/// was chosen, those among them that their share leaves dense. One threshold for all tensors takes a pass
+/// over the file of its own.
 ///
 /// # Errors
 /// When the input is malformed or nothing matches, a pattern does not fit, or the output cannot be
@@ -84,8 +84,12 @@ pub fn prune_file(
                     return Err(std::io::Error::other("not read"));
                 }
             };
-            if let (Some(view), Some(sparsity)) = (view, *wish) {
-                match prune(name, &mut bytes, info.dtype, view, task, sparsity) {
+            if let Some(view) = view {
+                let report = match *wish {
+                    None => Ok(untouched(name, view)),
+                    Some(sparsity) => prune(name, &mut bytes, info.dtype, view, task, sparsity),
+                };
+                match report {
                     Ok(report) => {
                         each(&report);
                         pruned.push(report);
@@ -139,7 +143,7 @@ fn spread(
         }
         let nearest = task.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
         // What the pattern cannot do to this shape is said where the tensor is pruned.
-        (wish > 0.0).then(|| nearest.unwrap_or(wish))
+        Some(nearest.unwrap_or(wish)).filter(|&sparsity| sparsity > 0.0)
     };
     Ok(chosen.iter().map(one).collect())
 }

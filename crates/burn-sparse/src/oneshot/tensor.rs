@@ -27,7 +27,7 @@ pub struct PrunedTensor {
     pub rows: usize,
     /// Reduction.
     pub cols: usize,
-    /// The pattern of its mask.
+    /// The pattern of its mask, or that its share of the sparsity leaves it dense.
     pub pattern: String,
     /// The share of zeros of its mask.
     pub sparsity: f64,
@@ -94,6 +94,20 @@ pub(super) fn prune(
         retained_l2: retained.l2,
         seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+/// The report on a tensor that stays as it is.
+pub(super) fn untouched(name: &str, view: &View) -> PrunedTensor {
+    PrunedTensor {
+        name: name.into(),
+        rows: view.rows(),
+        cols: view.cols(),
+        pattern: "dense, by its share".into(),
+        sparsity: 0.0,
+        retained_l1: 1.0,
+        retained_l2: 1.0,
+        seconds: 0.0,
+    }
 }
 
 /// Where a tensor's magnitudes lie.

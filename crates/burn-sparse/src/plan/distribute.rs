@@ -26,8 +26,7 @@ pub(crate) fn distribute(
             let weight = &mut weights[index];
             let (rows, cols) = (weight.view.rows(), weight.view.cols());
             let nearest = weight.pattern.nearest_sparsity(rows, cols, wish);
-            weight.schedule.target =
-                if wish == 0.0 { 0.0 } else { nearest.map_err(|e| refuse(weight, e))? };
+            weight.schedule.target = nearest.map_err(|e| refuse(weight, e))?;
         }
     }
     let (pruned, dense): (Vec<_>, Vec<_>) =

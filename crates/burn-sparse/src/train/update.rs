@@ -116,7 +116,7 @@ fn global_sparsities<'a>(
             let (name, view) = (weight.name.clone(), &weight.view);
             let nearest = weight.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
             let fail = |source| TrainError::Pattern { name: name.clone(), step, source };
-            sparsities.insert(name.clone(), if wish == 0.0 { 0.0 } else { nearest.map_err(fail)? });
+            sparsities.insert(name.clone(), nearest.map_err(fail)?);
         }
     }
     Ok(sparsities)
