@@ -114,13 +114,13 @@ fn one_threshold_for_all_layers_prunes_small_weights_wherever_they_are_up_to_the
         "{ kind = \"block-wise\", block = 8 }",
         "{ kind = \"hinm\", vector = 8, keep = 2, of = 4 }",
     ] {
-        let more = format!("pattern = {kind}\ndistribution = \"global\"\ncap = 0.875");
+        let more = format!("pattern = {kind}\ndistribution = \"global\"\ncap = 0.8");
         let mut net = Net::new(&device);
         // Hardly anything of the wide layer is worth keeping.
         net.wide.weight = net.wide.weight.map(|weight| (weight * 0.05).detach().require_grad());
         let pruned = train(plan(&more).attach(net).unwrap());
         let (wide, narrow) = (sparsity(&pruned, "wide.weight"), sparsity(&pruned, "narrow.weight"));
-        assert!((wide - 0.875).abs() < 0.02, "{kind}: {wide}");
+        assert!((wide - 0.8).abs() < 0.02, "{kind}: {wide}");
         assert!(narrow < 0.6, "{kind}: {narrow}");
     }
 }
@@ -173,10 +173,13 @@ fn a_scorer_of_ones_own_ranks_instead_of_the_recipes_score() {
     assert!((0..96).all(|row| mask.count_in(row, 48, 64) == 16), "{}", mask.kept());
 
     let sparse = plan(more).attach(net()).unwrap();
-    let sparse = sparse.with_scorer(Arc::new(Latest { too_few: true }));
+    let mut sparse = sparse.with_scorer(Arc::new(Latest { too_few: true }));
     let device = Device::flex().autodiff();
-    let output = TrainStep::step(&sparse, half_seen(&device));
-    let sparse = sparse.optimize(&mut SgdConfig::new().init(), 1e-2.into(), output.grads);
+    // The update at the start of the ramp drops nothing, and ranks nothing.
+    for _ in 0..2 {
+        let output = TrainStep::step(&sparse, half_seen(&device));
+        sparse = sparse.optimize(&mut SgdConfig::new().init(), 1e-2.into(), output.grads);
+    }
     let error = sparse.finish().unwrap_err().to_string();
     assert!(error.contains("6143 scores for 6144 weights"), "{error}");
 }

@@ -283,3 +283,26 @@ fn masks_are_drawn_as_stored_and_in_row_order_or_the_reason_is_said() {
     let nowhere = run(folder, &["inspect", "run", "--plot", "no/where.svg"]);
     assert_refused(&nowhere, &["cannot write no/where.svg"]);
 }
+
+#[test]
+fn on_trained_weights_freer_patterns_keep_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &["prune.sparsity=0.01", "prune.end=\"0.5 epochs\""]);
+    let export = ["export", "run", "--format", "dense", "--layout", "pytorch"];
+    let export = [&export[..], &["--out", "in.safetensors"]].concat();
+    assert!(run(folder, &export).status.success());
+    for sparsity in ["0.5", "0.75", "0.9"] {
+        let kept = |pattern: &str| {
+            let tensors = prune(folder, pattern, &["--sparsity", sparsity, "--include", "fc*"]);
+            assert_eq!(tensors.len(), 2);
+            [0, 1].map(|tensor| tensors[tensor]["retained_l1"].as_f64().unwrap())
+        };
+        let order = ["unstructured", "shfl-bw", "vector-wise", "block-wise"].map(kept);
+        for pair in order.windows(2) {
+            for (freer, stricter) in pair[0].iter().zip(&pair[1]) {
+                assert!(freer >= stricter, "{sparsity}: {order:?}");
+            }
+        }
+    }
+}

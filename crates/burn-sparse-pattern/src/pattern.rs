@@ -39,7 +39,8 @@ pub enum Pattern {
         /// Rows of a vector, 2 to 256.
         #[serde(default = "thirty_two")]
         vector: usize,
-        /// Every group keeps the same number of columns; otherwise one threshold for the matrix.
+        /// Every group keeps the same number of columns, which gives kernels a fixed trip count;
+        /// otherwise one threshold for the matrix, which keeps a little more of trained weights.
         #[serde(default = "yes")]
         equal_groups: bool,
     },
