@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn groups_get_exactly_their_size_and_nearly_the_best_total() {
         // Each row clearly prefers group `row % 3`, except that row 0 would rather be in group 1.
-        let mut gains = vec![0.0; 9 * 3];
+        let mut gains = [0.0; 9 * 3];
         for row in 0..9 {
             gains[row * 3 + row % 3] = 1.0;
         }
