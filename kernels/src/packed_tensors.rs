@@ -81,10 +81,9 @@ impl PackedTensors {
     }
 
     fn rows(packed: &UnstructuredPacked, device: &Device) -> Self {
-        let mask = packed.mask();
         let (mut columns, mut offsets) = (Vec::with_capacity(packed.values().len()), vec![0]);
         for row in 0..packed.rows() {
-            columns.extend(mask.row_columns(row).map(|col| col as u32));
+            columns.extend(packed.row_columns(row).map(|col| col as u32));
             offsets.push(columns.len() as u32);
         }
         Self {
@@ -148,7 +147,7 @@ impl PackedTensors {
                     }
                 }
                 let (rows, cols) = shape;
-                Packed::Unstructured(UnstructuredPacked::new(rows, cols, &bitmask, values)?)
+                Packed::Unstructured(UnstructuredPacked::new(rows, cols, bitmask, values)?)
             }
         })
     }

@@ -126,7 +126,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         }
     };
     for length in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
-        refuse(&bytes[..length], &["bad.safetensors is no complete safetensors file"]);
+        refuse(&bytes[..length], &["bad.safetensors: no complete safetensors file"]);
     }
     // One kept column moved: everything is well-formed, but the mask is another one.
     let mut moved = bytes.clone();

@@ -17,6 +17,12 @@ impl Mask {
         Self { rows, cols, words: vec![0; rows * cols.div_ceil(64)] }
     }
 
+    /// Takes rows of whole words, as [`Self::row`] has them.
+    pub(crate) fn from_words(rows: usize, cols: usize, words: Vec<u64>) -> Self {
+        debug_assert_eq!(words.len(), rows * cols.div_ceil(64));
+        Self { rows, cols, words }
+    }
+
     /// A mask that keeps everything.
     ///
     /// # Errors
@@ -133,13 +139,33 @@ impl Mask {
     /// A fingerprint of shape and bits: the first 16 hexadecimal digits of a SHA-256, equal on every
     /// machine for equal masks.
     pub fn hash(&self) -> String {
+        let mut fingerprint = Fingerprint::new(self.rows, self.cols);
+        fingerprint.add(&self.words);
+        fingerprint.finish()
+    }
+}
+
+/// The hash of a mask whose rows come one after the other.
+pub(crate) struct Fingerprint(Sha256);
+
+impl Fingerprint {
+    pub(crate) fn new(rows: usize, cols: usize) -> Self {
         let mut sha = Sha256::new();
-        sha.update((self.rows as u64).to_le_bytes());
-        sha.update((self.cols as u64).to_le_bytes());
-        for word in &self.words {
-            sha.update(word.to_le_bytes());
+        sha.update((rows as u64).to_le_bytes());
+        sha.update((cols as u64).to_le_bytes());
+        Self(sha)
+    }
+
+    pub(crate) fn add(&mut self, words: &[u64]) {
+        if cfg!(target_endian = "little") {
+            self.0.update(bytemuck::cast_slice::<u64, u8>(words));
+        } else {
+            words.iter().for_each(|word| self.0.update(word.to_le_bytes()));
         }
-        sha.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.0.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

@@ -45,6 +45,15 @@ impl RowOrder {
         &self.0
     }
 
+    /// The place of every original row.
+    pub(crate) fn places(&self) -> Vec<u32> {
+        let mut places = vec![0; self.0.len()];
+        for (place, &row) in (0..).zip(&self.0) {
+            places[row as usize] = place;
+        }
+        places
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.0.len()

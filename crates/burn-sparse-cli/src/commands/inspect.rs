@@ -55,16 +55,16 @@ fn dense_bytes(entry: &Entry) -> usize {
 fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
     let one = |(name, entry): (&String, &Entry)| {
         let packed = match entry {
-            Entry::Packed(packed) => Some((packed.pattern.to_string(), packed.packed.mask())),
+            Entry::Packed(packed) => Some(packed),
             Entry::Dense { .. } => None,
         };
         Tensor {
             name: name.clone(),
             layer: entry.layer().into(),
             shape: entry.shape(),
-            pattern: packed.as_ref().map(|(pattern, _)| pattern.clone()),
-            sparsity: packed.as_ref().map_or(0.0, |(_, mask)| mask.sparsity()),
-            mask_hash: packed.map(|(_, mask)| mask.hash()),
+            pattern: packed.map(|entry| entry.pattern.to_string()),
+            sparsity: packed.map_or(0.0, |entry| entry.packed.sparsity()),
+            mask_hash: packed.map(|entry| entry.packed.mask_hash()),
         }
     };
     checkpoint.entries.iter().map(one).collect()

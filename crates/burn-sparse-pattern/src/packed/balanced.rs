@@ -133,6 +133,14 @@ impl BalancedPacked {
         &self.indices
     }
 
+    /// The kept columns of one row, ascending.
+    pub(crate) fn row_columns(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
+        let indices = &self.indices[row * self.kept_per_row()..][..self.kept_per_row()];
+        self.blocks().flat_map(move |(block, range)| {
+            indices[range].iter().map(move |&index| block * self.block + usize::from(index))
+        })
+    }
+
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         for row in 0..self.rows {
             for (block, range) in self.blocks() {

@@ -120,7 +120,7 @@ impl GroupedPacked {
         Ok(())
     }
 
-    fn range(&self, group: usize) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self, group: usize) -> std::ops::Range<usize> {
         self.offsets[group] as usize..self.offsets[group + 1] as usize
     }
 
@@ -168,6 +168,17 @@ impl GroupedPacked {
     /// The kept values, `[columns, vector]`.
     pub fn values(&self) -> &[f32] {
         &self.values
+    }
+
+    /// The kept weights, the padded rows of the last group left out.
+    pub(crate) fn kept(&self) -> usize {
+        let short = (self.vector - self.rows % self.vector) % self.vector;
+        self.values.len() - short * self.range(self.groups() - 1).len()
+    }
+
+    /// The kept columns of the row at a place, ascending.
+    pub(crate) fn place_columns(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
+        self.columns[self.range(place / self.vector)].iter().map(|&col| col as usize)
     }
 
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {

@@ -141,7 +141,7 @@ impl HierarchicalPacked {
     }
 
     /// Runs of every group.
-    fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.columns.len() / self.rows.div_ceil(self.vector) / self.inner.of
     }
 
@@ -188,6 +188,15 @@ impl HierarchicalPacked {
     /// The place of every value's column in its run, `[places, kept_per_row]`.
     pub fn indices(&self) -> &[u8] {
         &self.indices
+    }
+
+    /// The kept columns of the row at a place, ascending.
+    pub(crate) fn place_columns(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
+        let per_row = self.kept_per_row();
+        let indices = self.indices[place * per_row..][..per_row].iter().enumerate();
+        indices.map(move |(slot, &index)| {
+            self.run_columns(place, slot / self.inner.keep)[usize::from(index)] as usize
+        })
     }
 
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {

@@ -1,6 +1,7 @@
 //! Packed layouts: only the kept values, and what is needed to put each back in its place.
 
 mod balanced;
+mod check;
 mod grouped;
 mod hierarchical;
 mod unstructured;
@@ -10,6 +11,7 @@ pub use grouped::GroupedPacked;
 pub use hierarchical::HierarchicalPacked;
 pub use unstructured::UnstructuredPacked;
 
+use crate::mask::Fingerprint;
 use crate::patterns::hinm::Inner;
 use crate::{Mask, Pattern, PatternError, RowOrder};
 
@@ -108,14 +110,75 @@ impl Packed {
 
     /// Which weights are kept.
     pub fn mask(&self) -> Mask {
-        let mut mask = Mask::empty(self.rows(), self.cols());
-        self.visit(|row, col, _| mask.set(row, col));
-        mask
+        let mut words = Vec::with_capacity(self.rows() * self.cols().div_ceil(64));
+        self.each_row(|bits| words.extend_from_slice(bits));
+        Mask::from_words(self.rows(), self.cols(), words)
+    }
+
+    /// The [hash](Mask::hash) of the mask, which is never in memory as a whole.
+    pub fn mask_hash(&self) -> String {
+        let mut fingerprint = Fingerprint::new(self.rows(), self.cols());
+        self.each_row(|bits| fingerprint.add(bits));
+        fingerprint.finish()
+    }
+
+    /// The number of kept weights.
+    pub fn kept(&self) -> usize {
+        match self {
+            Self::Unstructured(packed) => packed.values().len(),
+            Self::Balanced(packed) => packed.values().len(),
+            Self::Grouped(packed) => packed.kept(),
+            Self::Hierarchical(packed) => packed.values().len(),
+        }
+    }
+
+    /// The share of zeros, exactly.
+    pub fn sparsity(&self) -> f64 {
+        let all = self.rows() * self.cols();
+        (all - self.kept()) as f64 / all as f64
+    }
+
+    /// Proves that these arrays are a matrix of the pattern: what [`Pattern::check`] proves of a mask,
+    /// without one.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn check(&self, pattern: &Pattern) -> Result<(), PatternError> {
+        check::check(self, pattern)
     }
 
     /// The same kept weights in the layout that takes any mask.
     pub fn to_unstructured(&self) -> UnstructuredPacked {
         UnstructuredPacked::pack(&self.unpack(), &self.mask())
+    }
+
+    /// Calls `each` with the bits of every row, as [`Mask::row`] has them.
+    fn each_row(&self, mut each: impl FnMut(&[u64])) {
+        let mut bits = vec![0_u64; self.cols().div_ceil(64)];
+        let mut row_bits = |columns: &mut dyn Iterator<Item = usize>| {
+            bits.fill(0);
+            columns.for_each(|col| bits[col / 64] |= 1 << (col % 64));
+            each(&bits);
+        };
+        match self {
+            Self::Unstructured(packed) => {
+                (0..packed.rows()).for_each(|row| row_bits(&mut packed.row_columns(row)));
+            }
+            Self::Balanced(packed) => {
+                (0..packed.rows()).for_each(|row| row_bits(&mut packed.row_columns(row)));
+            }
+            Self::Grouped(packed) => {
+                let places = packed.row_order().map(RowOrder::places);
+                for row in 0..packed.rows() {
+                    let place = places.as_ref().map_or(row, |places| places[row] as usize);
+                    row_bits(&mut packed.place_columns(place));
+                }
+            }
+            Self::Hierarchical(packed) => {
+                let places = packed.row_order().places();
+                places.iter().for_each(|&p| row_bits(&mut packed.place_columns(p as usize)));
+            }
+        }
     }
 
     /// Calls `each(row, column, value)` for every kept weight.

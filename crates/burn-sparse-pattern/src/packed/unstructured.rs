@@ -6,16 +6,22 @@ const LAYOUT: &str = "unstructured";
 /// One bit per weight and the kept values, row by row, columns ascending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnstructuredPacked {
-    mask: Mask,
+    rows: usize,
+    cols: usize,
+    /// Each row padded to whole bytes, lowest bit first.
+    bitmask: Vec<u8>,
     values: Vec<f32>,
 }
 
 impl UnstructuredPacked {
     pub(crate) fn pack(weights: &[f32], mask: &Mask) -> Self {
-        let values = (0..mask.rows())
-            .flat_map(|row| mask.row_columns(row).map(move |col| weights[row * mask.cols() + col]))
+        let (rows, cols) = (mask.rows(), mask.cols());
+        let values = (0..rows)
+            .flat_map(|row| mask.row_columns(row).map(move |col| weights[row * cols + col]))
             .collect();
-        Self { mask: mask.clone(), values }
+        let bytes = |row| mask.row(row).iter().flat_map(|word| word.to_le_bytes());
+        let bitmask = (0..rows).flat_map(|row| bytes(row).take(cols.div_ceil(8))).collect();
+        Self { rows, cols, bitmask, values }
     }
 
     /// Takes a row-major bit mask (each row padded to whole bytes, lowest bit first) and the values.
@@ -25,7 +31,7 @@ impl UnstructuredPacked {
     pub fn new(
         rows: usize,
         cols: usize,
-        bitmask: &[u8],
+        bitmask: Vec<u8>,
         values: Vec<f32>,
     ) -> Result<Self, PatternError> {
         crate::scores::check_shape(rows, cols)?;
@@ -33,35 +39,27 @@ impl UnstructuredPacked {
         if bitmask.len() != rows * width {
             return Err(refuse(LAYOUT, "bitmask length", bitmask.len(), rows * width));
         }
-        let bit = |row: usize, col: usize| bitmask[row * width + col / 8] >> (col % 8) & 1 == 1;
-        if let Some(row) = (0..rows).find(|&row| (cols..width * 8).any(|col| bit(row, col))) {
-            return Err(refuse(
-                LAYOUT,
-                format!("bitmask row {row}"),
-                "a bit past the last column",
-                cols,
-            ));
+        // Bits that the last byte of a row has no column for.
+        let padding = !(u8::MAX >> ((8 - cols % 8) % 8));
+        if let Some(row) = (0..rows).find(|row| bitmask[(row + 1) * width - 1] & padding != 0) {
+            let what = format!("bitmask row {row}");
+            return Err(refuse(LAYOUT, what, "a bit past the last column", cols));
         }
-        let mask = Mask::from_fn(rows, cols, bit)?;
-        if values.len() != mask.kept() {
-            return Err(refuse(LAYOUT, "number of values", values.len(), mask.kept()));
+        let kept = bitmask.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+        if values.len() != kept {
+            return Err(refuse(LAYOUT, "number of values", values.len(), kept));
         }
-        Ok(Self { mask, values })
+        Ok(Self { rows, cols, bitmask, values })
     }
 
     /// Rows (outputs).
     pub fn rows(&self) -> usize {
-        self.mask.rows()
+        self.rows
     }
 
     /// Columns (reduction).
     pub fn cols(&self) -> usize {
-        self.mask.cols()
-    }
-
-    /// Which weights are kept.
-    pub fn mask(&self) -> &Mask {
-        &self.mask
+        self.cols
     }
 
     /// The kept values, row by row, columns ascending.
@@ -70,20 +68,23 @@ impl UnstructuredPacked {
     }
 
     /// The bit mask as bytes: each row padded to whole bytes, lowest bit first.
-    pub fn bitmask(&self) -> Vec<u8> {
-        let width = self.cols().div_ceil(8);
-        (0..self.rows())
-            .flat_map(|row| {
-                let bytes = self.mask.row(row).iter().flat_map(|word| word.to_le_bytes());
-                bytes.take(width)
-            })
-            .collect()
+    pub fn bitmask(&self) -> &[u8] {
+        &self.bitmask
+    }
+
+    /// The kept columns of one row, ascending.
+    pub fn row_columns(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
+        let width = self.cols.div_ceil(8);
+        let bytes = self.bitmask[row * width..][..width].iter().enumerate();
+        bytes.flat_map(|(at, &byte)| {
+            (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| 8 * at + bit)
+        })
     }
 
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         let mut values = self.values.iter();
-        for row in 0..self.rows() {
-            for (col, &value) in self.mask.row_columns(row).zip(&mut values) {
+        for row in 0..self.rows {
+            for (col, &value) in self.row_columns(row).zip(&mut values) {
                 each(row, col, value);
             }
         }

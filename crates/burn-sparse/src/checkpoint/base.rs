@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 
-use burn_sparse_pattern::{Packed, Pattern};
+use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry};
 use serde::{Deserialize, Serialize};
 
-use crate::modules::View;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 
@@ -14,35 +13,6 @@ pub struct Checkpoint {
     pub entries: BTreeMap<String, Entry>,
     /// Where they come from.
     pub provenance: Provenance,
-}
-
-/// One parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Entry {
-    /// Stored values, as the layer keeps them.
-    Dense {
-        /// The layer that holds it: `Linear`, `Conv2d`, …
-        layer: String,
-        /// The stored shape.
-        shape: Vec<usize>,
-        /// The values.
-        values: Vec<f32>,
-    },
-    /// A pruned weight.
-    Packed(PackedEntry),
-}
-
-/// A pruned weight.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PackedEntry {
-    /// The layer that holds it.
-    pub layer: String,
-    /// How its stored weight is seen as a matrix.
-    pub view: View,
-    /// The pattern its mask obeys.
-    pub pattern: Pattern,
-    /// Its kept values.
-    pub packed: Packed,
 }
 
 /// What was done to get these parameters.
@@ -68,32 +38,9 @@ pub enum Format {
     /// Plain weights with zeros, in PyTorch's names and orientation (`Linear` as `[out, in]`, norms
     /// with `weight` and `bias`).
     DensePyTorch,
-}
-
-impl Entry {
-    /// The stored shape of the dense parameter.
-    pub fn shape(&self) -> Vec<usize> {
-        match self {
-            Self::Dense { shape, .. } => shape.clone(),
-            Self::Packed(entry) => entry.view.stored_shape(),
-        }
-    }
-
-    /// The layer that holds it.
-    pub fn layer(&self) -> &str {
-        match self {
-            Self::Dense { layer, .. } => layer,
-            Self::Packed(entry) => &entry.layer,
-        }
-    }
-
-    /// The dense values, as the layer stores them.
-    pub fn stored(&self) -> Vec<f32> {
-        match self {
-            Self::Dense { values, .. } => values.clone(),
-            Self::Packed(entry) => entry.view.to_stored(&entry.packed.unpack()),
-        }
-    }
+    /// As [`Self::DensePyTorch`], with every pruned matrix in the `sparse-bitmask` layout of
+    /// compressed-tensors: of the layer `P`, `P.compressed`, `P.bitmask`, `P.row_offsets`, `P.shape`.
+    SparseBitmask,
 }
 
 impl Checkpoint {
@@ -122,8 +69,20 @@ impl Checkpoint {
         let (mut all, mut kept) = (0, 0);
         for (_, entry) in self.packed() {
             all += entry.view.rows() * entry.view.cols();
-            kept += entry.packed.mask().kept();
+            kept += entry.packed.kept();
         }
         if all == 0 { 0.0 } else { (all - kept) as f64 / all as f64 }
+    }
+
+    /// The same with values of another type in the file: two-byte ones halve it, and round what they
+    /// cannot hold.
+    pub fn with_float(mut self, float: FloatType) -> Self {
+        for entry in self.entries.values_mut() {
+            match entry {
+                Entry::Dense { float: old, .. } => *old = float,
+                Entry::Packed(entry) => entry.float = float,
+            }
+        }
+        self
     }
 }

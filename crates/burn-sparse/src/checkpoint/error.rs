@@ -1,6 +1,7 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use burn_sparse_pattern::PatternError;
+use burn_sparse_pattern::format::FormatError;
 use thiserror::Error;
 
 /// Why a checkpoint was not written or not read.
@@ -23,35 +24,21 @@ pub enum CheckpointError {
         /// What the system answered.
         source: std::io::Error,
     },
-    /// The bytes are no safetensors file.
-    #[error("{} is no complete safetensors file: {reason}", path.display())]
-    Safetensors {
+    /// What the file holds is malformed.
+    #[error("{}: {source}", path.display())]
+    Malformed {
         /// The file.
         path: PathBuf,
-        /// What the reader found.
-        reason: String,
+        /// What is wrong, and where.
+        source: FormatError,
     },
-    /// A safetensors file of someone else, or of another version.
-    #[error("{} is no burn-sparse checkpoint: metadata `{key}` is {found}, expected {expected}", path.display())]
-    Metadata {
+    /// What would be written is malformed; an older file of the name is intact.
+    #[error("{} was not written: {source}", path.display())]
+    Refused {
         /// The file.
         path: PathBuf,
-        /// The key of the header's metadata.
-        key: String,
-        /// What it holds.
-        found: String,
-        /// What it should.
-        expected: String,
-    },
-    /// A tensor that is missing or of the wrong type or shape.
-    #[error("{}, tensor {name}: {reason}", path.display())]
-    Tensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        name: String,
-        /// What was expected and found.
-        reason: String,
+        /// What is wrong, and where.
+        source: FormatError,
     },
     /// A parameter that breaks its pattern.
     #[error("parameter {name}: {source}")]
@@ -61,20 +48,27 @@ pub enum CheckpointError {
         /// Why.
         source: PatternError,
     },
-    /// A mask that is not the one its hash was taken of.
-    #[error("parameter {name}: the mask's hash is {found}, the file says {expected}")]
-    Hash {
-        /// The parameter.
-        name: String,
-        /// What the metadata says.
-        expected: String,
-        /// What the mask has.
-        found: String,
-    },
     /// The parameters are not those of the model.
     #[error("the checkpoint does not fit the model: {}", problems.join("; "))]
     Model {
         /// Each missing, unexpected or misshapen parameter.
         problems: Vec<String>,
     },
+    /// A rename that cannot be read or that nothing in the file answers to.
+    #[error("rename `{text}`: {reason}")]
+    Rename {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl CheckpointError {
+    pub(super) fn of_file(path: &Path, error: FormatError) -> Self {
+        match error {
+            FormatError::System(source) => Self::Read { path: path.into(), source },
+            source => Self::Malformed { path: path.into(), source },
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path as FilePath;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Shape, Tensor, TensorData};
 
-use super::{Checkpoint, CheckpointError, Entry, Format, PackedEntry, Provenance};
+use super::{Checkpoint, CheckpointError, Entry, FloatType, Format, PackedEntry, Provenance};
 use crate::modules::{Path, parameters};
 use crate::nn::PackInto;
 use crate::train::Pruned;
@@ -51,7 +51,8 @@ impl Checkpoint {
             let layer = entries.get(&weight.name).map_or("", |entry| entry.layer()).to_string();
             let (view, pattern) = (weight.view.clone(), weight.pattern);
             if let Some(packed) = packed.remove(&weight.name) {
-                let entry = PackedEntry { layer, view, pattern, packed };
+                let float = FloatType::F32;
+                let entry = PackedEntry { layer, view, pattern, packed, float };
                 entries.insert(weight.name.clone(), Entry::Packed(entry));
             }
         }
@@ -116,7 +117,8 @@ impl ModuleVisitor for Reader {
         let data = param.val().into_data().convert::<f32>();
         let (layer, shape) = (self.path.layer().to_string(), data.shape().to_vec());
         let values = data.try_into_vec().unwrap_or_default();
-        self.entries.insert(self.path.name(), Entry::Dense { layer, shape, values });
+        self.entries
+            .insert(self.path.name(), Entry::Dense { layer, shape, values, float: FloatType::F32 });
     }
 }
 

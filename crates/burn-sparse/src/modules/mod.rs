@@ -6,4 +6,4 @@ mod view;
 
 pub(crate) use parameters::{Parameter, parameters};
 pub(crate) use path::Path;
-pub use view::View;
+pub(crate) use view::view_of;

@@ -1,123 +1,17 @@
-use burn_sparse_pattern::Axes;
-use serde::{Deserialize, Serialize};
+use burn_sparse_pattern::format::View;
 
-/// How a stored weight is seen as a matrix `[rows = outputs, cols = reduction]`: the only place that
-/// knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum View {
-    /// Burn's `Linear` stores `[cols, rows]`.
-    Linear {
-        /// Outputs.
-        rows: usize,
-        /// Inputs.
-        cols: usize,
-    },
-    /// `Conv` stores `[rows, channels, kernel…]`; columns are `kernel…` by `channels`, the channel
-    /// fastest.
-    Conv {
-        /// Output channels.
-        rows: usize,
-        /// Input channels of a group.
-        channels: usize,
-        /// The kernel's sides.
-        kernel: Vec<usize>,
-    },
-}
-
-impl View {
-    /// The view of a layer's `weight` of this stored shape; `None` for parameters that no pattern
-    /// applies to.
-    pub fn of(layer: &str, name: &str, shape: &[usize]) -> Option<Self> {
-        if name.rsplit('.').next() != Some("weight") {
-            return None;
-        }
-        match (layer, shape) {
-            ("Linear", &[cols, rows]) => Some(Self::Linear { rows, cols }),
-            ("Conv1d" | "Conv2d" | "Conv3d", &[rows, channels, ref kernel @ ..]) => {
-                Some(Self::Conv { rows, channels, kernel: kernel.to_vec() })
-            }
-            _ => None,
-        }
+/// The view of a layer's `weight` of this stored shape; `None` for parameters that no pattern applies to.
+/// The only place that knows how Burn's layers store their weights.
+pub(crate) fn view_of(layer: &str, name: &str, shape: &[usize]) -> Option<View> {
+    if name.rsplit('.').next() != Some("weight") {
+        return None;
     }
-
-    /// Outputs.
-    pub fn rows(&self) -> usize {
-        match self {
-            Self::Linear { rows, .. } | Self::Conv { rows, .. } => *rows,
+    match (layer, shape) {
+        ("Linear", &[cols, rows]) => Some(View::Linear { rows, cols }),
+        ("Conv1d" | "Conv2d" | "Conv3d", &[rows, channels, ref kernel @ ..]) => {
+            Some(View::Conv { rows, channels, kernel: kernel.to_vec() })
         }
-    }
-
-    /// Reduction.
-    pub fn cols(&self) -> usize {
-        match self {
-            Self::Linear { cols, .. } => *cols,
-            // Saturating: a file may claim any kernel, and what is too large is refused as such.
-            Self::Conv { channels, kernel, .. } => {
-                kernel.iter().fold(*channels, |cols, side| cols.saturating_mul(*side))
-            }
-        }
-    }
-
-    /// The axes that distributions by shape look at.
-    pub fn axes(&self) -> Axes {
-        match self {
-            Self::Linear { rows, cols } => Axes { outputs: *rows, inputs: *cols, kernel: vec![] },
-            Self::Conv { rows, channels, kernel } => {
-                Axes { outputs: *rows, inputs: *channels, kernel: kernel.clone() }
-            }
-        }
-    }
-
-    /// The stored elements as a row-major matrix.
-    pub fn to_matrix<T: Copy + Default>(&self, stored: &[T]) -> Vec<T> {
-        let mut matrix = vec![T::default(); stored.len()];
-        self.swaps(|stored_at, matrix_at| matrix[matrix_at] = stored[stored_at]);
-        matrix
-    }
-
-    /// A row-major matrix as the layer stores it.
-    pub fn to_stored<T: Copy + Default>(&self, matrix: &[T]) -> Vec<T> {
-        let mut stored = vec![T::default(); matrix.len()];
-        self.swaps(|stored_at, matrix_at| stored[stored_at] = matrix[matrix_at]);
-        stored
-    }
-
-    /// The shape that the layer stores.
-    pub fn stored_shape(&self) -> Vec<usize> {
-        match self {
-            Self::Linear { rows, cols } => vec![*cols, *rows],
-            Self::Conv { rows, channels, kernel } => {
-                [&[*rows, *channels], kernel.as_slice()].concat()
-            }
-        }
-    }
-
-    /// Where the layer stores the element of a row and column.
-    pub fn stored_index(&self, row: usize, col: usize) -> usize {
-        match self {
-            Self::Linear { rows, .. } => col * rows + row,
-            Self::Conv { channels, kernel, .. } => {
-                let (channel, at) = (col % channels, col / channels);
-                (row * channels + channel) * kernel.iter().product::<usize>() + at
-            }
-        }
-    }
-
-    /// Calls `each(stored index, matrix index)` for every element, in square tiles: a transposition
-    /// that strides through memory one element at a time would miss the cache at each.
-    fn swaps(&self, mut each: impl FnMut(usize, usize)) {
-        const TILE: usize = 32;
-        let (rows, cols) = (self.rows(), self.cols());
-        for top in (0..rows).step_by(TILE) {
-            for left in (0..cols).step_by(TILE) {
-                for row in top..(top + TILE).min(rows) {
-                    for col in left..(left + TILE).min(cols) {
-                        each(self.stored_index(row, col), row * cols + col);
-                    }
-                }
-            }
-        }
+        _ => None,
     }
 }
 
@@ -126,27 +20,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_linear_weight_is_transposed_and_restored() {
-        let view = View::of("Linear", "fc.weight", &[3, 2]).unwrap();
-        assert_eq!((view.rows(), view.cols()), (2, 3));
-        let stored = [1, 2, 3, 4, 5, 6];
-        assert_eq!(view.to_matrix(&stored), [1, 3, 5, 2, 4, 6]);
-        assert_eq!(view.to_stored(&view.to_matrix(&stored)), stored);
-    }
-
-    #[test]
-    fn a_convolution_is_flattened_with_the_input_channel_fastest() {
-        // [out 1, in 2, 1 x 3]: channel 0 holds 0 1 2, channel 1 holds 10 11 12.
-        let view = View::of("Conv2d", "conv.weight", &[1, 2, 1, 3]).unwrap();
-        let stored = [0, 1, 2, 10, 11, 12];
-        assert_eq!(view.to_matrix(&stored), [0, 10, 1, 11, 2, 12]);
-        assert_eq!(view.to_stored(&view.to_matrix(&stored)), stored);
+    fn linear_and_convolution_weights_have_a_view() {
+        let linear = view_of("Linear", "fc.weight", &[3, 2]).unwrap();
+        assert_eq!((linear.rows(), linear.cols()), (2, 3));
+        let conv = view_of("Conv2d", "conv.weight", &[5, 2, 1, 3]).unwrap();
+        assert_eq!((conv.rows(), conv.cols()), (5, 6));
     }
 
     #[test]
     fn biases_embeddings_and_norms_have_no_view() {
-        assert_eq!(View::of("Linear", "fc.bias", &[3]), None);
-        assert_eq!(View::of("Embedding", "embed.weight", &[9, 4]), None);
-        assert_eq!(View::of("LayerNorm", "norm.gamma", &[4]), None);
+        assert_eq!(view_of("Linear", "fc.bias", &[3]), None);
+        assert_eq!(view_of("Embedding", "embed.weight", &[9, 4]), None);
+        assert_eq!(view_of("LayerNorm", "norm.gamma", &[4]), None);
     }
 }

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{IndexingUpdateOp, Int, Shape, Tensor};
 use burn_sparse_kernels::{Layout, PackedTensors};
+use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Packed as PackedMatrix, Pattern};
 
-use crate::modules::View;
 use crate::train::ids;
 
 /// A packed weight: the stored base holds only the kept values, the dense weight is gone.

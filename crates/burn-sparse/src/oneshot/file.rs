@@ -1,16 +1,16 @@
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use burn_sparse_pattern::format::{FloatType, FormatError, Safetensors, View};
 use burn_sparse_pattern::{Axes, Distribution, Pattern};
 use globset::{Glob, GlobMatcher};
-use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::tensor::TensorInfo;
 
-use super::tensor::{histogram, is_float, prune, untouched, view};
+use super::tensor::{histogram, prune, untouched, view};
 use super::{OneShotError, Orientation, PrunedTensor};
 use crate::checkpoint::replace_atomically;
-use crate::modules::View;
 
 /// What to do to a file.
 #[derive(Debug, Clone)]
@@ -33,9 +33,6 @@ pub struct OneShot {
     pub cap: f64,
 }
 
-/// Largest header that is read, as in the safetensors crate.
-const MAX_HEADER: u64 = 100_000_000;
-
 /// Prunes every float tensor with 2 or 4 axes that `include` matches, and writes a file of the same
 /// header, tensor after tensor: memory is bounded by the largest one. `each` is told of every tensor that
 /// was chosen, those among them that their share leaves dense. One threshold for all tensors takes a pass
@@ -50,16 +47,19 @@ pub fn prune_file(
     task: &OneShot,
     mut each: impl FnMut(&PrunedTensor),
 ) -> Result<Vec<PrunedTensor>, OneShotError> {
-    let mut reader = Reader::open(input)?;
+    let file = open(input)?;
     let globs = globs(&task.include)?;
-    let tensors = std::mem::take(&mut reader.tensors);
+    let tensors = file.tensors();
     let chosen = |name: &str, info: &TensorInfo| {
-        let seen = is_float(info.dtype) && view(&info.shape, task.orientation).is_some();
+        let seen =
+            FloatType::of(info.dtype).is_some() && view(&info.shape, task.orientation).is_some();
         seen && globs.iter().any(|glob| glob.is_match(name))
     };
     if !tensors.iter().any(|(name, info)| chosen(name, info)) {
-        let known =
-            tensors.iter().filter(|(_, i)| is_float(i.dtype) && matches!(i.shape.len(), 2 | 4));
+        let prunable = |info: &TensorInfo| {
+            FloatType::of(info.dtype).is_some() && matches!(info.shape.len(), 2 | 4)
+        };
+        let known = tensors.iter().filter(|(_, info)| prunable(info));
         let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let include = task.include.clone();
@@ -70,14 +70,14 @@ pub fn prune_file(
         .map(|(name, info)| view(&info.shape, task.orientation).filter(|_| chosen(name, info)))
         .collect();
     let fail = |source| OneShotError::Read { path: input.into(), source };
-    let sparsities = spread(&mut reader, &tensors, &chosen, task).map_err(fail)?;
+    let sparsities = spread(&file, &chosen, task).map_err(fail)?;
     let mut pruned = Vec::new();
     let mut failure = None;
-    let written = replace_atomically(output, |file| {
-        let mut out = BufWriter::new(file);
-        out.write_all(&reader.header)?;
+    let written = replace_atomically(output, |target| {
+        let mut out = BufWriter::new(target);
+        out.write_all(file.header())?;
         for (((name, info), view), wish) in tensors.iter().zip(&chosen).zip(&sparsities) {
-            let mut bytes = match reader.read(info) {
+            let mut bytes = match file.bytes(info) {
                 Ok(bytes) => bytes,
                 Err(source) => {
                     failure = Some(fail(source));
@@ -113,8 +113,7 @@ pub fn prune_file(
 
 /// The sparsity of every tensor; none for those that are copied.
 fn spread(
-    reader: &mut Reader,
-    tensors: &[(String, TensorInfo)],
+    file: &Safetensors<File>,
     chosen: &[Option<View>],
     task: &OneShot,
 ) -> std::io::Result<Vec<Option<f64>>> {
@@ -123,9 +122,9 @@ fn spread(
         Distribution::Uniform => vec![task.sparsity; views.len()],
         Distribution::Global => {
             let mut histograms = Vec::with_capacity(views.len());
-            for ((_, info), view) in tensors.iter().zip(chosen) {
-                if view.is_some() {
-                    histograms.push(histogram(&reader.read(info)?, info.dtype));
+            for ((_, info), view) in file.tensors().iter().zip(chosen) {
+                if let (Some(_), Some(float)) = (view, FloatType::of(info.dtype)) {
+                    histograms.push(histogram(file.floats(info, float)?));
                 }
             }
             Distribution::by_score(&histograms, task.sparsity, task.cap)
@@ -148,77 +147,26 @@ fn spread(
     Ok(chosen.iter().map(one).collect())
 }
 
+fn open(path: &Path) -> Result<Safetensors<File>, OneShotError> {
+    let fail = |source| OneShotError::Read { path: path.into(), source };
+    let file = File::open(path).map_err(fail)?;
+    let file = Safetensors::open(file).map_err(|error| match error {
+        FormatError::System(source) => fail(source),
+        FormatError::Safetensors { reason } => {
+            OneShotError::Safetensors { path: path.into(), reason }
+        }
+        other => OneShotError::Safetensors { path: path.into(), reason: other.to_string() },
+    })?;
+    match file.metadata().contains_key("burn-sparse.tensors") {
+        true => Err(OneShotError::Checkpoint { path: path.into() }),
+        false => Ok(file),
+    }
+}
+
 fn globs(include: &[String]) -> Result<Vec<GlobMatcher>, OneShotError> {
     let one = |text: &String| match Glob::new(text) {
         Ok(glob) => Ok(glob.compile_matcher()),
         Err(error) => Err(OneShotError::Glob { text: text.clone(), reason: error.to_string() }),
     };
     include.iter().map(one).collect()
-}
-
-/// An open safetensors file, its header read and checked against the file's length.
-struct Reader {
-    file: File,
-    /// The length prefix and the JSON, as they stand in the file.
-    header: Vec<u8>,
-    /// The tensors in the order of their bytes.
-    tensors: Vec<(String, TensorInfo)>,
-}
-
-impl Reader {
-    fn open(path: &Path) -> Result<Self, OneShotError> {
-        let fail = |source| OneShotError::Read { path: path.into(), source };
-        let malformed = |reason: String| OneShotError::Safetensors { path: path.into(), reason };
-        let mut file = File::open(path).map_err(fail)?;
-        let length = file.metadata().map_err(fail)?.len();
-        let mut prefix = [0; 8];
-        file.read_exact(&mut prefix).map_err(|error| malformed(error.to_string()))?;
-        let json = u64::from_le_bytes(prefix);
-        if json > MAX_HEADER.min(length.saturating_sub(8)) {
-            let reason = format!("the header claims {json} bytes, the file has {length}");
-            return Err(malformed(reason));
-        }
-        let mut header = prefix.to_vec();
-        header.resize(8 + json as usize, 0);
-        file.read_exact(&mut header[8..]).map_err(fail)?;
-        let metadata = serde_json::from_slice::<Metadata>(&header[8..]);
-        let metadata = metadata.map_err(|error| malformed(error.to_string()))?;
-        if metadata.metadata().as_ref().is_some_and(|m| m.contains_key("burn-sparse.tensors")) {
-            return Err(OneShotError::Checkpoint { path: path.into() });
-        }
-        let tensors = metadata.tensors().into_iter().map(|(name, info)| (name, info.clone()));
-        let mut tensors: Vec<(String, TensorInfo)> = tensors.collect();
-        tensors.sort_by_key(|(_, info)| info.data_offsets);
-        check_offsets(&tensors, length - header.len() as u64).map_err(malformed)?;
-        Ok(Self { file, header, tensors })
-    }
-
-    fn read(&mut self, info: &TensorInfo) -> std::io::Result<Vec<u8>> {
-        let (from, to) = info.data_offsets;
-        self.file.seek(SeekFrom::Start((self.header.len() + from) as u64))?;
-        let mut bytes = vec![0; to - from];
-        self.file.read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-}
-
-/// Tensors must cover the data without holes or overlaps, each in as many bytes as its shape asks for;
-/// the safetensors crate checks the same, but only on a file that is in memory as a whole.
-fn check_offsets(tensors: &[(String, TensorInfo)], length: u64) -> Result<(), String> {
-    let mut end = 0;
-    for (name, info) in tensors {
-        let (from, to) = info.data_offsets;
-        let elements = info.shape.iter().try_fold(1_usize, |n, &side| n.checked_mul(side));
-        let bits = elements.and_then(|elements| elements.checked_mul(info.dtype.bitsize()));
-        let bytes = bits.map(|bits| bits.div_ceil(8));
-        if from != end || to.checked_sub(from).is_none() || to.checked_sub(from) != bytes {
-            return Err(format!("tensor {name} stands at bytes {from} to {to} after {end}"));
-        }
-        end = to;
-    }
-    if end as u64 == length {
-        Ok(())
-    } else {
-        Err(format!("{length} bytes of data, the header describes {end}"))
-    }
 }

@@ -1,12 +1,11 @@
 use std::time::Instant;
 
+use burn_sparse_pattern::format::{FloatType, View};
 use burn_sparse_pattern::{Histogram, PatternError, Retained, Scores, Search};
-use half::{bf16, f16};
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
 use super::OneShot;
-use crate::modules::View;
 
 /// Which axis of a matrix holds the outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,11 +36,6 @@ pub struct PrunedTensor {
     pub retained_l2: f64,
     /// Seconds for scores, search and masking.
     pub seconds: f64,
-}
-
-/// Float types that can be pruned.
-pub(super) fn is_float(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16)
 }
 
 /// How a tensor of this shape is seen as a matrix: 2 axes a linear weight, 4 a convolution.
@@ -111,20 +105,14 @@ pub(super) fn untouched(name: &str, view: &View) -> PrunedTensor {
 }
 
 /// Where a tensor's magnitudes lie.
-pub(super) fn histogram(bytes: &[u8], dtype: Dtype) -> Histogram {
-    let mut scores = floats(bytes, dtype);
+pub(super) fn histogram(mut scores: Vec<f32>) -> Histogram {
     scores.iter_mut().for_each(|score| *score = score.abs());
     Histogram::of(&scores)
 }
 
 fn floats(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
-    match dtype {
-        Dtype::F16 => {
-            bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
-        }
-        Dtype::BF16 => {
-            bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
-        }
-        _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-    }
+    let float = FloatType::of(dtype).unwrap_or_default();
+    let mut values = vec![0.0; bytes.len() / float.width()];
+    float.decode(bytes, &mut values);
+    values
 }

@@ -1,11 +1,12 @@
 use burn::module::Module;
+use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
 
 use super::distribute::distribute;
 use super::selection::{Verdict, select, view};
 use super::{PlanError, Schedule};
-use crate::modules::{View, parameters};
+use crate::modules::parameters;
 use crate::recipe::{PruneTable, Recipe, Regroup, Regrow, Score};
 use crate::train::{Sparse, TrainError};
 

@@ -1,8 +1,9 @@
+use burn_sparse_pattern::format::View;
 use globset::{Glob, GlobMatcher};
 use regex::Regex;
 
 use super::PlanError;
-use crate::modules::{Parameter, View};
+use crate::modules::{Parameter, view_of};
 use crate::recipe::{PruneTable, Recipe};
 
 /// One selector of a recipe.
@@ -80,7 +81,7 @@ pub(crate) fn select(recipe: &Recipe, parameters: &[Parameter]) -> Result<Vec<Ve
 }
 
 pub(crate) fn view(parameter: &Parameter) -> Option<View> {
-    View::of(&parameter.layer, &parameter.name, &parameter.shape)
+    view_of(&parameter.layer, &parameter.name, &parameter.shape)
 }
 
 fn any(selectors: &[Selector], name: &str) -> bool {

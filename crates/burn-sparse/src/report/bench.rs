@@ -3,10 +3,10 @@ use std::time::Instant;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
+use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Packed, Pattern};
 use serde::{Deserialize, Serialize};
 
-use crate::modules::View;
 use crate::nn::{Linear, PackInto, record_dispatch};
 
 /// Alternating pairs of samples, after one to warm up.

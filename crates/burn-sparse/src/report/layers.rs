@@ -1,8 +1,10 @@
 use burn::module::Module;
+use burn_sparse_pattern::Packed;
+use burn_sparse_pattern::format::View;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Checkpoint, Entry};
-use crate::modules::{View, parameters};
+use crate::modules::{parameters, view_of};
 use crate::nn::{Dispatched, record_dispatch};
 
 /// One weight of a model.
@@ -34,7 +36,7 @@ pub fn layers<M: Module>(
     let mut reports = Vec::new();
     for parameter in parameters(model) {
         let Some(entry) = checkpoint.entries.get(&parameter.name) else { continue };
-        let Some(view) = View::of(&parameter.layer, &parameter.name, &entry.shape()) else {
+        let Some(view) = view_of(&parameter.layer, &parameter.name, &entry.shape()) else {
             continue;
         };
         let run = ran.iter().find(|run| run.weight == parameter.id);
@@ -44,9 +46,9 @@ pub fn layers<M: Module>(
 }
 
 fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> LayerReport {
-    let (pattern, mask) = match entry {
+    let (pattern, packed) = match entry {
         Entry::Dense { .. } => ("dense".into(), None),
-        Entry::Packed(entry) => (entry.pattern.to_string(), Some(entry.packed.mask())),
+        Entry::Packed(entry) => (entry.pattern.to_string(), Some(&entry.packed)),
     };
     let kernel = match (run, entry) {
         (Some(run), _) => run.choice.to_string(),
@@ -60,8 +62,8 @@ fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> L
         pattern,
         rows: view.rows(),
         cols: view.cols(),
-        sparsity: mask.as_ref().map_or(0.0, burn_sparse_pattern::Mask::sparsity),
-        mask_hash: mask.map(|mask| mask.hash()),
+        sparsity: packed.map_or(0.0, Packed::sparsity),
+        mask_hash: packed.map(Packed::mask_hash),
         kernel,
     }
 }

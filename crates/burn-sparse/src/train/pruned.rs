@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
+use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Distribution, Mask, Packed, Pattern, PatternError, RowOrder};
 
 use super::TrainError;
 use super::gather::{Change, State, apply, gather};
-use crate::modules::View;
 use crate::nn::PackInto;
 use crate::plan::Plan;
 

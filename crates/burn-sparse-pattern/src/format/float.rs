@@ -1,0 +1,70 @@
+use half::{bf16, f16};
+use safetensors::Dtype;
+
+/// The type of values in a file. In memory they are f32, which holds all of them exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FloatType {
+    /// IEEE single precision.
+    #[default]
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an f32.
+    BF16,
+}
+
+impl FloatType {
+    /// The float type that a file's tensor has, if it has one of these.
+    pub fn of(dtype: Dtype) -> Option<Self> {
+        match dtype {
+            Dtype::F32 => Some(Self::F32),
+            Dtype::F16 => Some(Self::F16),
+            Dtype::BF16 => Some(Self::BF16),
+            _ => None,
+        }
+    }
+
+    /// As safetensors names it.
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::F32 => Dtype::F32,
+            Self::F16 => Dtype::F16,
+            Self::BF16 => Dtype::BF16,
+        }
+    }
+
+    /// Bytes of a value.
+    pub fn width(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::BF16 => 2,
+        }
+    }
+
+    /// Little-endian bytes as values; `into` has one place for each.
+    pub fn decode(self, bytes: &[u8], into: &mut [f32]) {
+        let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
+        match self {
+            Self::F32 => {
+                for (value, b) in into.iter_mut().zip(bytes.chunks_exact(4)) {
+                    *value = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+                }
+            }
+            Self::F16 => {
+                into.iter_mut().zip(pairs()).for_each(|(v, b)| *v = f16::from_le_bytes(b).into());
+            }
+            Self::BF16 => {
+                into.iter_mut().zip(pairs()).for_each(|(v, b)| *v = bf16::from_le_bytes(b).into());
+            }
+        }
+    }
+
+    /// Values as little-endian bytes, rounded to the nearest of this type.
+    pub fn encode(self, values: &[f32]) -> Vec<u8> {
+        match self {
+            Self::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Self::F16 => values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect(),
+            Self::BF16 => values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect(),
+        }
+    }
+}

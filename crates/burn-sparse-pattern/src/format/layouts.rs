@@ -1,0 +1,124 @@
+//! Which arrays a packed layout is on disk.
+
+use safetensors::Dtype;
+
+use super::{Array, FloatType, FormatError, PackedEntry};
+use crate::{
+    BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, Pattern, RowOrder,
+    UnstructuredPacked,
+};
+
+/// The arrays of a packed parameter, by the suffix of their names.
+pub(super) fn arrays(entry: &PackedEntry) -> Vec<(&'static str, Array<'_>)> {
+    let float = entry.float;
+    match &entry.packed {
+        Packed::Unstructured(packed) => {
+            let shape = vec![packed.rows(), packed.cols().div_ceil(8)];
+            vec![
+                ("values", Array::floats(vec![packed.values().len()], packed.values(), float)),
+                ("bitmask", Array::bytes(shape, packed.bitmask())),
+            ]
+        }
+        Packed::Balanced(packed) => {
+            let shape = vec![packed.rows(), packed.kept_per_row()];
+            vec![
+                ("values", Array::floats(shape.clone(), packed.values(), float)),
+                ("indices", Array::bytes(shape, packed.indices())),
+            ]
+        }
+        Packed::Grouped(packed) => {
+            let columns = packed.columns().len();
+            let values = Array::floats(vec![columns, packed.vector()], packed.values(), float);
+            let mut arrays = vec![
+                ("values", values),
+                ("columns", Array::ids(vec![columns], packed.columns(), packed.cols())),
+            ];
+            if packed.equal_count().is_none() {
+                let offsets = packed.offsets();
+                arrays
+                    .push(("group_offsets", Array::ids(vec![offsets.len()], offsets, usize::MAX)));
+            }
+            if let Some(order) = packed.row_order() {
+                arrays.push(("row_order", row_order(order)));
+            }
+            arrays
+        }
+        Packed::Hierarchical(packed) => {
+            let (shape, (_, of)) = (vec![packed.rows(), packed.kept_per_row()], packed.keep_of());
+            let runs = vec![packed.columns().len() / of, of];
+            vec![
+                ("values", Array::floats(shape.clone(), packed.values(), float)),
+                ("indices", Array::bytes(shape, packed.indices())),
+                ("columns", Array::ids(runs, packed.columns(), packed.cols())),
+                ("row_order", row_order(packed.row_order())),
+            ]
+        }
+    }
+}
+
+fn row_order(order: &RowOrder) -> Array<'_> {
+    Array::ids(vec![order.rows()], order.as_slice(), order.rows())
+}
+
+/// Hands out the arrays of one parameter, each in the type that its layout asks for.
+pub(super) trait Arrays {
+    /// The values, and their type.
+    fn values(&mut self) -> Result<(Vec<f32>, FloatType), FormatError>;
+    /// Ids of U16 or U32.
+    fn ids(&mut self, suffix: &str) -> Result<Vec<u32>, FormatError>;
+    /// Bytes.
+    fn bytes(&mut self, suffix: &str) -> Result<Vec<u8>, FormatError>;
+    /// Whether there is an array of this name.
+    fn has(&self, suffix: &str) -> bool;
+    /// An error of this parameter.
+    fn fail(&self, source: crate::PatternError) -> FormatError;
+}
+
+/// The types of ids.
+pub(super) const IDS: [Dtype; 2] = [Dtype::U16, Dtype::U32];
+
+/// Puts the arrays of a parameter together, and proves that they are a packed matrix.
+pub(super) fn packed(
+    shape: (usize, usize),
+    pattern: &Pattern,
+    kept: Option<usize>,
+    arrays: &mut impl Arrays,
+) -> Result<(Packed, FloatType), FormatError> {
+    let (values, float) = arrays.values()?;
+    let packed = match *pattern {
+        Pattern::Unstructured {} => {
+            let bitmask = arrays.bytes("bitmask")?;
+            UnstructuredPacked::new(shape.0, shape.1, bitmask, values).map(Packed::Unstructured)
+        }
+        Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
+            let kept = kept.ok_or_else(|| FormatError::Metadata {
+                key: "kept".into(),
+                found: "missing".into(),
+                expected: "the kept weights of a block".into(),
+            })?;
+            let indices = arrays.bytes("indices")?;
+            BalancedPacked::new(shape, block, kept, values, indices).map(Packed::Balanced)
+        }
+        Pattern::Hinm { vector, keep, of } => {
+            let order = RowOrder::new(arrays.ids("row_order")?).map_err(|e| arrays.fail(e))?;
+            let (columns, indices) = (arrays.ids("columns")?, arrays.bytes("indices")?);
+            let inner = (keep, of);
+            HierarchicalPacked::new(shape, vector, inner, columns, order, values, indices)
+                .map(Packed::Hierarchical)
+        }
+        Pattern::VectorWise { vector, .. }
+        | Pattern::ShflBw { vector, .. }
+        | Pattern::BlockWise { block: vector } => {
+            let columns = arrays.ids("columns")?;
+            let mut optional = |suffix: &str| {
+                if arrays.has(suffix) { arrays.ids(suffix).map(Some) } else { Ok(None) }
+            };
+            let (offsets, order) = (optional("group_offsets")?, optional("row_order")?);
+            let order = order.map(RowOrder::new).transpose().map_err(|e| arrays.fail(e))?;
+            GroupedPacked::new(shape, vector, columns, offsets, order, values).map(Packed::Grouped)
+        }
+    };
+    let packed = packed.map_err(|error| arrays.fail(error))?;
+    packed.check(pattern).map_err(|error| arrays.fail(error))?;
+    Ok((packed, float))
+}

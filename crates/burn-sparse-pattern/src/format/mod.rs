@@ -1,0 +1,99 @@
+//! The checkpoint format: safetensors files of packed and dense parameters, read and written without any
+//! tensor library.
+//!
+//! # Format, version 1
+//!
+//! A [safetensors](https://github.com/huggingface/safetensors) file. All numbers are little-endian.
+//!
+//! ```text
+//! ┌─────────────┬──────────────────────────────┬────────────────────────────────────────────┐
+//! │ u64         │ JSON, padded with spaces     │ arrays, without holes                      │
+//! │ N: length   │ N bytes, N a multiple of 8   │ 4-byte types, 2-byte types, bytes; by name │
+//! │ of the JSON │                              │ within a width                             │
+//! └─────────────┴──────────────────────────────┴────────────────────────────────────────────┘
+//!                 │
+//!                 ├─ "NAME": {"dtype", "shape", "data_offsets": [from, to]}, one for each array
+//!                 └─ "__metadata__": strings
+//!                      ├─ "burn-sparse.version": "1"
+//!                      ├─ "burn-sparse.tensors": JSON, one entry for each parameter P
+//!                      │    "P": {"layer": "Linear", "shape": [stored shape],
+//!                      │          "packed": {"pattern", "view", "sparsity", "mask_hash", "kept"}}
+//!                      └─ others, as the writer likes: recipe, plan, results, tool
+//! ```
+//!
+//! A dense parameter `P` (no `packed`) is one array of its name and stored shape. A packed one is the
+//! matrix `[rows = outputs, cols = reduction]` that `view` makes of the stored shape, in the arrays of
+//! its pattern's layout:
+//!
+//! ```text
+//! unstructured                     values   [kept]              row by row, columns ascending
+//!                                  bitmask  u8 [rows, ⌈cols/8⌉] lowest bit first, padding bits zero
+//!
+//! balanced, n-of-m                 values   [rows, kept/row]    row by row, columns ascending
+//!                                  indices  u8 [rows, kept/row] column within its block, below `block`
+//!
+//! shfl-bw, vector-wise, block-wise values   [columns, vector]   a column's values in the group's rows
+//!   group g holds the places       columns  id [columns]        group after group, ascending in a group
+//!   g·vector .. (g+1)·vector;      group_offsets u32 [groups+1] from 0 to columns, rising; only where
+//!   the rows that the last one                                  groups keep different counts
+//!   lacks are zeros                row_order id [rows]          the row at every place; shfl-bw
+//!
+//! hinm                             values   [rows, kept/row]    place by place, run by run
+//!                                  indices  u8 [rows, kept/row] position within the run, below `of`
+//!                                  columns  id [groups·runs, of] rising within a run, run after run
+//!                                  row_order id [rows]          the row at every place
+//! ```
+//!
+//! | field | type | range |
+//! |---|---|---|
+//! | values | F32, F16 or BF16 | any; kept zeros are stored |
+//! | id | U16 where all ids are below 2^16 (`cols` or `rows` up to 65 536), else U32 | below `cols` or `rows` |
+//! | `pattern` | `{"kind": …}` as in a recipe | see [`Pattern`](crate::Pattern) |
+//! | `view` | `{"linear": {"rows", "cols"}}` or `{"conv": {"rows", "channels", "kernel"}}` | `rows·cols` below 2^32 |
+//! | `sparsity` | number | share of zeros, for readers of the header |
+//! | `mask_hash` | 16 hexadecimal digits | the first 8 bytes of SHA-256 over `rows` and `cols` as u64 and the mask's rows, each padded to 64-bit words, lowest column in the lowest bit |
+//! | `kept` | whole number | kept weights of a full block; balanced and n-of-m |
+//!
+//! A reader refuses everything else: other versions, unknown keys, arrays that belong to no parameter or
+//! to two, names that occur twice, ids out of range or out of order, row orders that are no permutation,
+//! masks that break their pattern or miss their hash.
+//!
+//! ```
+//! use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, View};
+//! use burn_sparse_pattern::{Mask, Packed, Pattern};
+//!
+//! let pattern = Pattern::Balanced { block: 2 };
+//! let mask = Mask::from_bytes(2, 4, &[1, 0, 0, 1, 0, 1, 1, 0])?;
+//! let packed = Packed::pack(&pattern, &[1., 0., 0., 2., 0., 3., 4., 0.], &mask, None)?;
+//! let (layer, view) = ("Linear".into(), View::Linear { rows: 2, cols: 4 });
+//! let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32 };
+//! let mut file = PackedFile::default();
+//! file.entries.insert("fc.weight".into(), Entry::Packed(entry));
+//!
+//! let bytes = file.to_bytes()?;
+//! assert_eq!(PackedFile::read(bytes.as_slice())?, file);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod array;
+mod container;
+mod entry;
+mod error;
+mod float;
+mod info;
+mod layouts;
+mod packed_file;
+mod read;
+mod source;
+mod unique;
+mod view;
+mod write;
+
+pub use array::{Array, Data, write_safetensors};
+pub use container::Safetensors;
+pub use entry::{Entry, PackedEntry};
+pub use error::FormatError;
+pub use float::FloatType;
+pub use packed_file::PackedFile;
+pub use source::Source;
+pub use view::View;

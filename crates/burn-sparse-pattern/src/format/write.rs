@@ -1,0 +1,71 @@
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use super::info::{PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY};
+use super::{Array, Entry, FormatError, PackedFile, layouts, write_safetensors};
+use crate::Packed;
+
+impl PackedFile {
+    /// Writes the file. Equal contents give equal bytes.
+    ///
+    /// # Errors
+    /// When a packed parameter breaks its declared pattern, two arrays would have one name, or the
+    /// system refuses; nothing is written in the first two cases.
+    pub fn write(&self, out: &mut dyn Write) -> Result<(), FormatError> {
+        let (mut arrays, mut infos) = (BTreeMap::new(), BTreeMap::new());
+        for (name, entry) in &self.entries {
+            let packed = match entry {
+                Entry::Dense { shape, values, float, .. } => {
+                    let array = Array::floats(shape.clone(), values, *float);
+                    add(&mut arrays, name.clone(), array)?;
+                    None
+                }
+                Entry::Packed(entry) => {
+                    let fail = |source| FormatError::Pattern { name: name.clone(), source };
+                    entry.packed.check(&entry.pattern).map_err(fail)?;
+                    for (suffix, array) in layouts::arrays(entry) {
+                        add(&mut arrays, format!("{name}.{suffix}"), array)?;
+                    }
+                    Some(PackedInfo {
+                        pattern: entry.pattern,
+                        view: entry.view.clone(),
+                        sparsity: entry.packed.sparsity(),
+                        mask_hash: entry.packed.mask_hash(),
+                        kept: match &entry.packed {
+                            Packed::Balanced(packed) => Some(packed.kept()),
+                            _ => None,
+                        },
+                    })
+                }
+            };
+            let info = ParameterInfo { layer: entry.layer().into(), shape: entry.shape(), packed };
+            infos.insert(name.clone(), info);
+        }
+        let mut metadata = self.metadata.clone();
+        metadata.insert(VERSION_KEY.into(), VERSION.into());
+        let infos = serde_json::to_string(&infos).map_err(std::io::Error::other)?;
+        metadata.insert(TENSORS_KEY.into(), infos);
+        Ok(write_safetensors(&arrays, &metadata, out)?)
+    }
+
+    /// The bytes that [`Self::write`] writes.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, FormatError> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+fn add<'a>(
+    arrays: &mut BTreeMap<String, Array<'a>>,
+    name: String,
+    array: Array<'a>,
+) -> Result<(), FormatError> {
+    match arrays.insert(name.clone(), array) {
+        None => Ok(()),
+        Some(_) => Err(FormatError::tensor(name, "belongs to two parameters")),
+    }
+}

@@ -1,0 +1,247 @@
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::str::FromStr;
+
+use burn::module::Module;
+use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, Safetensors, View};
+use burn_sparse_pattern::{Packed, Pattern, UnstructuredPacked};
+use safetensors::Dtype;
+use safetensors::tensor::TensorInfo;
+
+use super::{Checkpoint, CheckpointError, Provenance, pytorch};
+use crate::modules::{Parameter, parameters, view_of};
+
+/// What a module of a foreign file is called in the model: `net.0=fc1`; `head.scale=` leaves it out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rename {
+    from: String,
+    to: String,
+}
+
+impl FromStr for Rename {
+    type Err = CheckpointError;
+
+    fn from_str(text: &str) -> Result<Self, CheckpointError> {
+        match text.split_once('=') {
+            Some((from, to)) if !from.is_empty() => Ok(Self { from: from.into(), to: to.into() }),
+            _ => Err(CheckpointError::Rename {
+                text: text.into(),
+                reason: "expected FROM=TO, as in net.0=fc1".into(),
+            }),
+        }
+    }
+}
+
+impl Rename {
+    /// The new name of what is called `from`, or lies in it.
+    fn apply(&self, name: &str) -> Option<String> {
+        let rest = name.strip_prefix(&self.from)?;
+        (rest.is_empty() || rest.starts_with('.'))
+            .then(|| if self.to.is_empty() { String::new() } else { format!("{}{rest}", self.to) })
+    }
+}
+
+/// The arrays of a weight in the `sparse-bitmask` layout of compressed-tensors.
+const BITMASK: [&str; 4] = ["compressed", "bitmask", "row_offsets", "shape"];
+
+impl Checkpoint {
+    /// Takes the parameters of a model from a safetensors file in PyTorch's names and orientation, whose
+    /// weights are dense (masked ones have zeros), or in the `sparse-bitmask` layout of
+    /// compressed-tensors, which come in packed, as `unstructured`.
+    ///
+    /// # Errors
+    /// Lists every parameter that is missing, unexpected or of another shape; tensors that are no floats
+    /// and belong to no parameter (counters of norms) are passed over.
+    pub fn import<M: Module>(
+        path: impl AsRef<Path>,
+        model: &M,
+        renames: &[Rename],
+    ) -> Result<Self, CheckpointError> {
+        let path = path.as_ref();
+        let read = |source| CheckpointError::Read { path: path.into(), source };
+        let file = File::open(path).map_err(read)?;
+        let file =
+            Safetensors::open(file).map_err(|error| CheckpointError::of_file(path, error))?;
+        let mut foreign = Foreign::new(path, &file, renames)?;
+        let (mut entries, mut problems) = (BTreeMap::new(), Vec::new());
+        for parameter in parameters(model) {
+            match foreign.parameter(&parameter)? {
+                Ok(entry) => {
+                    entries.insert(parameter.name, entry);
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.extend(foreign.left().map(|name| format!("the model lacks {name}")));
+        match problems.is_empty() {
+            true => Ok(Self { entries, provenance: Provenance::default() }),
+            false => Err(CheckpointError::Model { problems }),
+        }
+    }
+}
+
+struct Foreign<'a> {
+    path: &'a Path,
+    file: &'a Safetensors<File>,
+    /// What nobody has taken yet, by its name in the model.
+    tensors: BTreeMap<String, &'a TensorInfo>,
+}
+
+impl<'a> Foreign<'a> {
+    fn new(
+        path: &'a Path,
+        file: &'a Safetensors<File>,
+        renames: &[Rename],
+    ) -> Result<Self, CheckpointError> {
+        let mut tensors = BTreeMap::new();
+        let mut used = vec![false; renames.len()];
+        for (name, info) in file.tensors() {
+            let renamed = renames.iter().enumerate().find_map(|(at, r)| Some((at, r.apply(name)?)));
+            let name = match renamed {
+                Some((at, renamed)) => {
+                    used[at] = true;
+                    renamed
+                }
+                None => name.clone(),
+            };
+            if !name.is_empty() && tensors.insert(name.clone(), info).is_some() {
+                let reason = "two tensors have this name once renamed".into();
+                let source = FormatError::Tensor { name, reason };
+                return Err(CheckpointError::Malformed { path: path.into(), source });
+            }
+        }
+        match used.iter().position(|used| !used) {
+            Some(at) => Err(CheckpointError::Rename {
+                text: format!("{}={}", renames[at].from, renames[at].to),
+                reason: format!(
+                    "no tensor of {} lies in {}, or an earlier rename takes it",
+                    path.display(),
+                    renames[at].from
+                ),
+            }),
+            None => Ok(Self { path, file, tensors }),
+        }
+    }
+
+    /// The entry of a parameter, or why there is none.
+    fn parameter(
+        &mut self,
+        parameter: &Parameter,
+    ) -> Result<Result<Entry, String>, CheckpointError> {
+        let name = pytorch::name_of(&parameter.layer, &parameter.name);
+        let view = view_of(&parameter.layer, &parameter.name, &parameter.shape);
+        let layer = name.strip_suffix(".weight").unwrap_or(&name).to_string();
+        if let Some(view @ View::Linear { .. }) = &view
+            && BITMASK.iter().all(|suffix| self.tensors.contains_key(&format!("{layer}.{suffix}")))
+        {
+            let entry = self.bitmask(&layer, parameter, view.clone())?;
+            return Ok(entry.map(Entry::Packed));
+        }
+        let Some(info) = self.tensors.remove(&name) else {
+            return Ok(Err(format!("the file lacks {name}")));
+        };
+        let expected = match &view {
+            Some(View::Linear { rows, cols }) => vec![*rows, *cols],
+            _ => parameter.shape.clone(),
+        };
+        let Some(float) = FloatType::of(info.dtype).filter(|_| info.shape == expected) else {
+            return Ok(Err(format!(
+                "{name} is {:?} {:?} in the file, the model needs floats {expected:?}",
+                info.dtype, info.shape
+            )));
+        };
+        let values = self.file.floats(info, float).map_err(|source| self.read(source))?;
+        let values = match &view {
+            Some(view @ View::Linear { .. }) => view.to_stored(&values),
+            _ => values,
+        };
+        let (layer, shape) = (parameter.layer.clone(), parameter.shape.clone());
+        Ok(Ok(Entry::Dense { layer, shape, values, float }))
+    }
+
+    fn bitmask(
+        &mut self,
+        layer: &str,
+        parameter: &Parameter,
+        view: View,
+    ) -> Result<Result<PackedEntry, String>, CheckpointError> {
+        let [compressed, bitmask, offsets, shape] = BITMASK.map(|suffix| {
+            let name = format!("{layer}.{suffix}");
+            let info = self.tensors.remove(&name);
+            (name, info)
+        });
+        let known = |array: &(String, Option<&'a TensorInfo>), dtypes: &[Dtype]| match array.1 {
+            Some(info) if dtypes.contains(&info.dtype) => Ok(info),
+            found => Err(format!(
+                "{} is {:?}, expected {dtypes:?}",
+                array.0,
+                found.map(|info| info.dtype)
+            )),
+        };
+        let floats = [Dtype::F32, Dtype::F16, Dtype::BF16];
+        let infos = (|| {
+            Ok::<_, String>((
+                known(&compressed, &floats)?,
+                known(&bitmask, &[Dtype::U8])?,
+                known(&offsets, &[Dtype::I64])?,
+                known(&shape, &[Dtype::I64])?,
+            ))
+        })();
+        let (compressed, bitmask, offsets, shape) = match infos {
+            Ok(infos) => infos,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let fail = |source| self.read(source);
+        let float = FloatType::of(compressed.dtype).unwrap_or_default();
+        let values = self.file.floats(compressed, float).map_err(fail)?;
+        let bits = self.file.bytes(bitmask).map_err(fail)?;
+        let (offsets, shape) = (self.file.bytes(offsets), self.file.bytes(shape));
+        let (offsets, shape) = (ids(&offsets.map_err(fail)?), ids(&shape.map_err(fail)?));
+        let (rows, cols) = (view.rows(), view.cols());
+        if shape != [rows as i64, cols as i64] {
+            return Ok(Err(format!(
+                "{layer}.shape is {shape:?}, the model needs [{rows}, {cols}]"
+            )));
+        }
+        let packed = match UnstructuredPacked::new(rows, cols, bits, values) {
+            Ok(packed) => packed,
+            Err(source) => {
+                let name = parameter.name.clone();
+                return Err(CheckpointError::Pattern { name, source });
+            }
+        };
+        let mut end = 0;
+        let fits = offsets.len() == rows
+            && offsets.iter().enumerate().all(|(row, &offset)| {
+                let begin = end;
+                end += packed.row_columns(row).count() as i64;
+                offset == begin
+            });
+        if !fits {
+            return Ok(Err(format!("{layer}.row_offsets are not those of {layer}.bitmask")));
+        }
+        Ok(Ok(PackedEntry {
+            layer: parameter.layer.clone(),
+            view,
+            pattern: Pattern::Unstructured {},
+            packed: Packed::Unstructured(packed),
+            float,
+        }))
+    }
+
+    fn read(&self, source: std::io::Error) -> CheckpointError {
+        CheckpointError::Read { path: self.path.into(), source }
+    }
+
+    /// The float tensors that no parameter took.
+    fn left(&self) -> impl Iterator<Item = &String> {
+        let left = self.tensors.iter().filter(|(_, info)| FloatType::of(info.dtype).is_some());
+        left.map(|(name, _)| name)
+    }
+}
+
+fn ids(bytes: &[u8]) -> Vec<i64> {
+    let word = |b: &[u8]| i64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+    bytes.chunks_exact(8).map(word).collect()
+}

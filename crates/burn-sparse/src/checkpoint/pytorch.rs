@@ -1,0 +1,67 @@
+//! PyTorch's names and orientation: `Linear` as `[out, in]`, norms with `weight` and `bias`.
+
+use std::collections::BTreeMap;
+
+use burn_sparse_pattern::format::{Array, Data, Entry, View};
+
+use crate::modules::view_of;
+
+/// The name that PyTorch gives to a parameter of Burn.
+pub(super) fn name_of(layer: &str, name: &str) -> String {
+    let norm = layer.ends_with("Norm");
+    match name.rsplit_once('.') {
+        Some((module, "gamma")) if norm => format!("{module}.weight"),
+        Some((module, "beta")) if norm => format!("{module}.bias"),
+        _ => name.into(),
+    }
+}
+
+/// All parameters for PyTorch; pruned matrices with a bit mask, where that is asked for.
+pub(super) fn export(
+    entries: &BTreeMap<String, Entry>,
+    bitmask: bool,
+) -> BTreeMap<String, Array<'static>> {
+    let mut arrays = BTreeMap::new();
+    for (name, entry) in entries {
+        let renamed = name_of(entry.layer(), name);
+        match entry {
+            Entry::Packed(packed) if bitmask && matches!(packed.view, View::Linear { .. }) => {
+                let layer = renamed.strip_suffix(".weight").unwrap_or(&renamed);
+                let unstructured = packed.packed.to_unstructured();
+                let (rows, cols) = (unstructured.rows(), unstructured.cols());
+                let mut end = 0;
+                let begin = |row| {
+                    let begin = end;
+                    end += unstructured.row_columns(row).count() as i64;
+                    begin
+                };
+                let offsets: Vec<i64> = (0..rows).map(begin).collect();
+                let kept = unstructured.values().len();
+                let width = unstructured.bitmask().len() / rows;
+                let compressed =
+                    Array::floats(vec![kept], unstructured.values().to_vec(), packed.float);
+                let bits = Array::bytes(vec![rows, width], unstructured.bitmask().to_vec());
+                let shape = vec![rows as i64, cols as i64];
+                for (suffix, array) in [
+                    ("compressed", compressed),
+                    ("bitmask", bits),
+                    ("row_offsets", Array { shape: vec![rows], data: Data::Ids64(offsets) }),
+                    ("shape", Array { shape: vec![2], data: Data::Ids64(shape) }),
+                ] {
+                    arrays.insert(format!("{layer}.{suffix}"), array);
+                }
+            }
+            _ => {
+                let (shape, values) = (entry.shape(), entry.stored());
+                let array = match view_of(entry.layer(), name, &shape) {
+                    Some(view @ View::Linear { rows, cols }) => {
+                        Array::floats(vec![rows, cols], view.to_matrix(&values), entry.float())
+                    }
+                    _ => Array::floats(shape, values, entry.float()),
+                };
+                arrays.insert(renamed, array);
+            }
+        }
+    }
+    arrays
+}
