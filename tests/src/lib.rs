@@ -1,1 +1,3 @@
-//! Tests that cross crates; see `tests/`.
+//! Tests that cross crates; the library holds what the fuzzer and the replay of its corpus share.
+
+pub mod fuzzing;

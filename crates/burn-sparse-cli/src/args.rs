@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use burn_sparse::checkpoint::Rename;
 use burn_sparse::pattern::{Distribution, Pattern};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     Prune(PruneArguments),
     /// Write a checkpoint in another form.
     Export(ExportArguments),
+    /// Make a checkpoint of a task from weights in PyTorch's names and orientation.
+    Import(ImportArguments),
     /// Show what a checkpoint holds.
     Inspect(InspectArguments),
     /// Time layers, dense and sparse in one run.
@@ -33,8 +36,11 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct TrainArguments {
-    /// The recipe; without one, the built-in quickstart.
+    /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
     pub(crate) recipe: Option<PathBuf>,
+    /// Begin with the parameters of this checkpoint, packed or dense, or of a finished run.
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
+    pub(crate) from: Option<PathBuf>,
     /// Where to compute: flex (the CPU).
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
@@ -57,7 +63,7 @@ pub(crate) struct TrainArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// The recipe; without one, the built-in quickstart.
+    /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
     pub(crate) recipe: Option<PathBuf>,
     /// Set a key of the recipe, as in prune.sparsity=0.9.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -88,6 +94,19 @@ pub(crate) enum ExportFormat {
     Packed,
     /// Plain weights with zeros.
     Dense,
+    /// PyTorch's names; pruned matrices as compressed-tensors keeps them: bit mask and values.
+    SparseBitmask,
+}
+
+/// The type of the values in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dtype {
+    /// Single precision.
+    F32,
+    /// Half precision.
+    F16,
+    /// The upper half of f32.
+    Bf16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -139,13 +158,32 @@ pub(crate) struct PruneArguments {
 pub(crate) struct ExportArguments {
     /// A checkpoint, or the folder of a finished run.
     pub(crate) checkpoint: PathBuf,
-    /// Packed or dense weights.
+    /// Packed or dense weights, or those of another tool.
     #[arg(long, value_enum)]
     pub(crate) format: ExportFormat,
-    /// The names and orientation of dense weights.
-    #[arg(long, value_enum, default_value = "burn")]
-    pub(crate) layout: Layout,
+    /// The names and orientation of dense weights [default: burn].
+    #[arg(long, value_enum)]
+    pub(crate) layout: Option<Layout>,
+    /// The type of the values; two-byte ones halve the file [default: as they are].
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
     /// The file to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// A safetensors file: dense weights, masked ones, or the sparse-bitmask layout of
+    /// compressed-tensors.
+    pub(crate) weights: PathBuf,
+    /// The task whose model they are of.
+    #[arg(long)]
+    pub(crate) task: String,
+    /// What a module of the file is called in the model, as in net.0=fc1; `NAME=` leaves it out.
+    #[arg(long, value_name = "FROM=TO")]
+    pub(crate) rename: Vec<Rename>,
+    /// The checkpoint to write.
     #[arg(long)]
     pub(crate) out: PathBuf,
 }

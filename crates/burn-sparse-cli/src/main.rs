@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => commands::eval(&arguments),
         Command::Prune(arguments) => commands::prune(&arguments),
         Command::Export(arguments) => commands::export(&arguments),
+        Command::Import(arguments) => commands::import(&arguments),
         Command::Inspect(arguments) => commands::inspect(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
     };

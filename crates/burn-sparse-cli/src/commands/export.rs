@@ -1,19 +1,30 @@
-use burn_sparse::checkpoint::Format;
+use burn_sparse::checkpoint::{FloatType, Format};
 
 use super::{Failure, checkpoint};
-use crate::args::{ExportArguments, ExportFormat, Layout, bad_usage};
+use crate::args::{Dtype, ExportArguments, ExportFormat, Layout, bad_usage};
 use crate::output;
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let format = match (arguments.format, arguments.layout) {
-        (ExportFormat::Packed, Layout::Burn) => Format::Packed,
-        (ExportFormat::Packed, Layout::Pytorch) => {
+        (ExportFormat::Packed, None | Some(Layout::Burn)) => Format::Packed,
+        (ExportFormat::Packed, Some(Layout::Pytorch)) => {
             bad_usage("--layout pytorch needs --format dense: PyTorch has no packed form".into())
         }
-        (ExportFormat::Dense, Layout::Burn) => Format::DenseBurn,
-        (ExportFormat::Dense, Layout::Pytorch) => Format::DensePyTorch,
+        (ExportFormat::Dense, None | Some(Layout::Burn)) => Format::DenseBurn,
+        (ExportFormat::Dense, Some(Layout::Pytorch)) => Format::DensePyTorch,
+        (ExportFormat::SparseBitmask, None | Some(Layout::Pytorch)) => Format::SparseBitmask,
+        (ExportFormat::SparseBitmask, Some(Layout::Burn)) => {
+            bad_usage("--layout burn: sparse-bitmask files are in PyTorch's layout".into())
+        }
     };
-    let (_, checkpoint) = checkpoint::read(&arguments.checkpoint)?;
+    let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
+    if let Some(dtype) = arguments.dtype {
+        checkpoint = checkpoint.with_float(match dtype {
+            Dtype::F32 => FloatType::F32,
+            Dtype::F16 => FloatType::F16,
+            Dtype::Bf16 => FloatType::BF16,
+        });
+    }
     checkpoint.write(&arguments.out, format)?;
     let bytes = std::fs::metadata(&arguments.out)?.len();
     output::text(&format!("{}: {bytes} bytes", arguments.out.display()))

@@ -2,11 +2,11 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use burn_sparse::recipe::Recipe;
-use burn_sparse_models::run::{self, Outcome, RunError, RunFolder, Trained};
+use burn_sparse_models::run::{self, Begin, Outcome, RunError, RunFolder, Trained};
 use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
-use super::{Failure, recipe};
+use super::{Failure, checkpoint, recipe};
 use crate::args::TrainArguments;
 use crate::device::device;
 use crate::output::{self, Progress};
@@ -19,7 +19,13 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
         None => new_folder(arguments.recipe.as_deref()),
     };
     let folder = RunFolder::new(folder);
-    let run = Run { recipe: &recipe, arguments, folder: &folder, device: &device };
+    let from = arguments.from.as_deref().map(checkpoint::read).transpose()?;
+    let begin = match &from {
+        Some((_, checkpoint)) => Begin::From(checkpoint),
+        None if arguments.resume => Begin::Resume,
+        None => Begin::Fresh,
+    };
+    let run = Run { recipe: &recipe, arguments, folder: &folder, device: &device, begin };
     let outcome = with_task(&recipe.task, run)??;
     let Outcome::Trained(trained) = outcome else {
         return Err(format!("interrupted; go on with: {}", again(arguments, &folder)).into());
@@ -58,6 +64,7 @@ struct Run<'a> {
     arguments: &'a TrainArguments,
     folder: &'a RunFolder,
     device: &'a Device,
+    begin: Begin<'a>,
 }
 
 impl TaskVisitor for Run<'_> {
@@ -65,8 +72,8 @@ impl TaskVisitor for Run<'_> {
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let data_dir = self.arguments.data_dir.as_deref();
-        let (resume, mut progress) = (self.arguments.resume, Progress::new());
-        run::train(&task, self.recipe, data_dir, self.folder, resume, self.device, &mut progress)
+        let (begin, mut progress) = (self.begin, Progress::new());
+        run::train(&task, self.recipe, data_dir, self.folder, begin, self.device, &mut progress)
     }
 }
 

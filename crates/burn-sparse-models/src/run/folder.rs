@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::store::ModuleRecord;
-use burn_sparse::checkpoint::write_atomically;
+use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
 use burn_sparse::recipe::Recipe;
 use serde::{Deserialize, Serialize};
 
 use super::{EpochReport, Phase, RunError};
 use crate::Metric;
 
-/// A run's folder: `recipe.toml`, `epochs.jsonl`, the state to resume from, and at the end
+/// A run's folder: `recipe.toml`, `initial.safetensors` where the run began with the parameters of a
+/// checkpoint, `epochs.jsonl`, the state to resume from, and at the end
 /// `checkpoint.safetensors` and `results.json`.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
@@ -76,12 +77,25 @@ impl RunFolder {
     ///
     /// # Errors
     /// When it holds a run already.
-    pub(super) fn create(&self, recipe: &Recipe) -> Result<(), RunError> {
+    pub(super) fn create(
+        &self,
+        recipe: &Recipe,
+        initial: Option<&Checkpoint>,
+    ) -> Result<(), RunError> {
         if self.recipe_file().exists() {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
+        if let Some(initial) = initial {
+            initial.write(self.initial_file(), Format::Packed)?;
+        }
         replace(&self.recipe_file(), recipe.to_toml().as_bytes())
+    }
+
+    /// The parameters that the run began with, if not with fresh ones.
+    pub(super) fn initial(&self) -> Result<Option<Checkpoint>, RunError> {
+        let path = self.initial_file();
+        if path.exists() { Ok(Some(Checkpoint::read(path)?)) } else { Ok(None) }
     }
 
     /// The state to go on from, of a run of the same recipe.
@@ -188,6 +202,10 @@ impl RunFolder {
     /// When the system refuses.
     pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
         replace(&self.path.join("results.json"), json)
+    }
+
+    fn initial_file(&self) -> PathBuf {
+        self.path.join("initial.safetensors")
     }
 
     fn recipe_file(&self) -> PathBuf {

@@ -14,4 +14,4 @@ pub use error::RunError;
 pub use finish::Trained;
 pub use folder::RunFolder;
 pub use observer::{EpochReport, Observer, Phase};
-pub use train::{Outcome, train};
+pub use train::{Begin, Outcome, train};

@@ -1,9 +1,11 @@
 use std::path::Path;
 
+use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
+use burn_sparse::checkpoint::{Checkpoint, Form};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::{OptimizerSpec, Recipe};
 use burn_sparse::train::Sparse;
@@ -22,8 +24,19 @@ pub enum Outcome {
     Trained(Box<Trained>),
 }
 
-/// Trains a task by its recipe, dense first, then under the ramp; `resume` goes on where the folder's
-/// run stopped.
+/// Where a run begins.
+#[derive(Debug, Clone, Copy)]
+pub enum Begin<'a> {
+    /// With freshly initialized parameters.
+    Fresh,
+    /// With the parameters of a checkpoint.
+    From(&'a Checkpoint),
+    /// Where the folder's run stopped.
+    Resume,
+}
+
+/// Trains a task by its recipe: dense first, then under the ramp, or under the masks that a checkpoint
+/// brings.
 ///
 /// # Errors
 /// When data, plan, masks or files are at fault; what was saved stays.
@@ -32,7 +45,7 @@ pub fn train<T: Task>(
     recipe: &Recipe,
     data_dir: Option<&Path>,
     folder: &RunFolder,
-    resume: bool,
+    begin: Begin<'_>,
     device: &Device,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
@@ -40,14 +53,29 @@ pub fn train<T: Task>(
     let steps_per_epoch = task.train_len().div_ceil(table.batch_size);
     let device = device.clone().autodiff();
     device.seed(recipe.seed);
-    let fresh = task.model(&device);
-    let plan = Plan::new(recipe, &fresh, steps_per_epoch)?;
+    let resume = matches!(begin, Begin::Resume);
+    let initial = match begin {
+        Begin::Fresh => None,
+        Begin::From(checkpoint) => Some(checkpoint.clone()),
+        Begin::Resume => folder.initial()?,
+    };
+    let mut fresh = task.model(&device);
+    if let Some(initial) = &initial {
+        fresh = initial.apply(fresh, Form::Dense)?;
+    }
+    // Whatever is wrong is said before any data is loaded or any file is written.
+    let masks = match &initial {
+        Some(initial) if table.keep_zeros => {
+            Start::Kept(initial.keep_zeros(fresh.clone(), recipe, steps_per_epoch)?)
+        }
+        _ => Start::Planned(Plan::new(recipe, &fresh, steps_per_epoch)?),
+    };
     let data = task.load(data_dir, recipe.seed)?;
     let first = if table.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
     let mut state = match resume {
         true => folder.resume(recipe, first)?,
         false => {
-            folder.create(recipe)?;
+            folder.create(recipe, initial.as_ref())?;
             State::new(first)
         }
     };
@@ -74,7 +102,11 @@ pub fn train<T: Task>(
         state = state.into_prune();
     }
 
-    let mut sparse = plan.attach(dense)?;
+    let mut sparse = match masks {
+        // There is no dense phase then, so nothing has been trained yet.
+        Start::Kept(sparse) => sparse,
+        Start::Planned(plan) => plan.attach(dense)?,
+    };
     let mut fine_tuner = optimizer(&table.optimizer);
     match resumed {
         Some(state) => {
@@ -101,6 +133,12 @@ pub fn train<T: Task>(
     };
     let trained = session.finish(sparse.finish()?, state)?;
     Ok(Outcome::Trained(Box::new(trained)))
+}
+
+/// Where masks come from.
+enum Start<M: Module> {
+    Kept(Sparse<M>),
+    Planned(Plan),
 }
 
 /// What a recipe's optimizer is in Burn.

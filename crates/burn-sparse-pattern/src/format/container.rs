@@ -14,7 +14,7 @@ use super::{FloatType, FormatError, Source};
 const MAX_HEADER: u64 = 100_000_000;
 
 /// Values that a thread reads at a time.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 1 << 16;
 
 pub(super) const METADATA: &str = "__metadata__";
 

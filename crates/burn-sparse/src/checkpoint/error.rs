@@ -4,6 +4,8 @@ use burn_sparse_pattern::PatternError;
 use burn_sparse_pattern::format::FormatError;
 use thiserror::Error;
 
+use crate::train::TrainError;
+
 /// Why a checkpoint was not written or not read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -54,6 +56,12 @@ pub enum CheckpointError {
         /// Each missing, unexpected or misshapen parameter.
         problems: Vec<String>,
     },
+    /// There are no masks to keep.
+    #[error("the checkpoint holds no packed weight, so there are no zeros to keep")]
+    NothingPacked,
+    /// Masks could not be hung on the model.
+    #[error(transparent)]
+    Train(#[from] TrainError),
     /// A rename that cannot be read or that nothing in the file answers to.
     #[error("rename `{text}`: {reason}")]
     Rename {

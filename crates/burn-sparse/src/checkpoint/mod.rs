@@ -10,6 +10,7 @@ mod base;
 mod error;
 mod file;
 mod import;
+mod keep_zeros;
 mod model;
 mod pytorch;
 

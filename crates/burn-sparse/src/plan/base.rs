@@ -49,6 +49,9 @@ pub struct PlannedWeight {
     /// The highest sparsity that a global threshold gives it.
     #[serde(default)]
     pub cap: f64,
+    /// Whether its mask is that of the checkpoint it comes from, and is never updated.
+    #[serde(default)]
+    pub kept: bool,
     /// When its mask is updated.
     pub schedule: Schedule,
     /// What ranks its weights.
@@ -81,6 +84,9 @@ impl Plan {
         model: &M,
         steps_per_epoch: usize,
     ) -> Result<Self, PlanError> {
+        if recipe.train.keep_zeros {
+            return Err(PlanError::NothingToKeep);
+        }
         let prune_steps = recipe.train.prune_epochs * steps_per_epoch;
         let parameters = parameters(model);
         let verdicts = select(recipe, &parameters)?;
@@ -104,6 +110,7 @@ impl Plan {
                         zeros: 0,
                         distribution: rule.distribution,
                         cap: rule.cap,
+                        kept: false,
                         schedule,
                         score: rule.score,
                         regrow: rule.regrow,
@@ -137,7 +144,8 @@ impl Plan {
 
     /// The weights whose masks are updated once `step` optimizer steps are done.
     pub(crate) fn due(&self, step: usize) -> impl Iterator<Item = &PlannedWeight> {
-        self.weights.iter().filter(move |weight| weight.schedule.is_update(step))
+        let due = move |weight: &&PlannedWeight| !weight.kept && weight.schedule.is_update(step);
+        self.weights.iter().filter(due)
     }
 
     /// The step at which the last mask is final.

@@ -60,6 +60,12 @@ pub enum PlanError {
         /// Why.
         reason: String,
     },
+    /// The recipe keeps the zeros of a checkpoint, and there is none.
+    #[error(
+        "recipe, key `train.keep_zeros`: is true, but there is no packed checkpoint to keep the \
+             zeros of; give one (`train --from FILE`)"
+    )]
+    NothingToKeep,
     /// A parameter that something else transforms already.
     #[error(
         "parameter {name} already has the reparameterization `{found}`; materialize the model first"

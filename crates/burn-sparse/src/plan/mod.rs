@@ -3,6 +3,7 @@
 mod base;
 mod distribute;
 mod error;
+mod keeping;
 mod print;
 mod schedule;
 mod selection;

@@ -27,6 +27,9 @@ impl fmt::Display for Plan {
             if weight.distribution == Distribution::Global {
                 write!(f, "  (one threshold for prune[{}]; here evenly spread)", weight.table)?;
             }
+            if weight.kept {
+                write!(f, "  (the checkpoint's mask, kept)")?;
+            }
             if !weight.shadowed.is_empty() {
                 let tables: Vec<_> =
                     weight.shadowed.iter().map(|t| format!("prune[{t}]")).collect();
@@ -40,7 +43,7 @@ impl fmt::Display for Plan {
             writeln!(f, "{:width$}  {shape:>13}  {:>20}  {}", other.name, "dense", other.reason)?;
         }
         let mut schedules: Vec<_> = Vec::new();
-        for weight in &self.weights {
+        for weight in self.weights.iter().filter(|weight| !weight.kept) {
             if !schedules.iter().any(|(_, schedule)| *schedule == &weight.schedule) {
                 schedules.push((weight.table, &weight.schedule));
             }

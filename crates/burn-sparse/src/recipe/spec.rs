@@ -35,6 +35,10 @@ pub struct TrainTable {
     pub dense_epochs: usize,
     /// Epochs of fine-tuning while and after sparsity rises.
     pub prune_epochs: usize,
+    /// Fine-tunes a packed checkpoint under the masks it has: what is zero stays zero (sparse transfer).
+    /// There is no `[[prune]]` table then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_zeros: bool,
     /// Samples of an optimizer step.
     pub batch_size: usize,
     /// The optimizer; it starts afresh when pruning starts.
@@ -48,6 +52,7 @@ impl Default for TrainTable {
         Self {
             dense_epochs: 0,
             prune_epochs: 1,
+            keep_zeros: false,
             batch_size: 128,
             optimizer: OptimizerSpec::AdamW { learning_rate: 1e-3, weight_decay: 1e-4 },
             learning_rate_schedule: LearningRateSchedule::Constant,
@@ -194,6 +199,16 @@ impl Recipe {
         if !(rate > 0.0 && rate.is_finite()) {
             let reason = format!("is {rate}, expected a positive number");
             return Err(RecipeError::value("train.optimizer.learning_rate", reason));
+        }
+        if self.train.keep_zeros && !self.prune.is_empty() {
+            let reason =
+                "is true, which leaves nothing to the [[prune]] tables: take one of the two out";
+            return Err(RecipeError::value("train.keep_zeros", reason));
+        }
+        if self.train.keep_zeros && self.train.dense_epochs > 0 {
+            let reason = "is true, but dense epochs would bring the zeros back: set train.dense_epochs \
+                          to 0";
+            return Err(RecipeError::value("train.keep_zeros", reason));
         }
         self.prune.iter().enumerate().try_for_each(|(index, table)| table.validate(index))
     }

@@ -8,7 +8,7 @@ use burn::tensor::{Int, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use burn_sparse_kernels::masked;
 
-use super::gather::{gather, gather_gradients, keeps};
+use super::gather::{Change, apply, gather, gather_gradients, keeps};
 use super::masked::{AttachMasks, ids};
 use super::update::{Evidence, update};
 use super::{Journal, Pruned, Scorer, TrainError, pruned};
@@ -58,6 +58,16 @@ impl<M: Module> Sparse<M> {
             journal: Arc::new(Mutex::new(journal)),
             scorer: None,
         })
+    }
+
+    /// Puts these masks and row orders in place, by path; what they drop becomes zero.
+    pub(crate) fn with_masks(mut self, masks: &BTreeMap<String, (Vec<u8>, Vec<u32>)>) -> Self {
+        let change = |(name, (keep, row_order)): (&String, &(Vec<u8>, Vec<u32>))| {
+            let (keep, row_order) = (keep.clone(), row_order.clone());
+            (name.clone(), Change { keep, row_order, zero_dropped: true })
+        };
+        self.inner = apply(self.inner, &masks.iter().map(change).collect());
+        self
     }
 
     /// Ranks all weights by this scorer from now on, instead of the recipe's score.

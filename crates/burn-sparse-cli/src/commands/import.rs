@@ -1,0 +1,34 @@
+use burn::tensor::Device;
+use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format};
+use burn_sparse::recipe::{Recipe, TrainTable};
+use burn_sparse_models::{Task, TaskVisitor, with_task};
+
+use super::Failure;
+use crate::args::ImportArguments;
+use crate::output;
+
+pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
+    let mut checkpoint = with_task(&arguments.task, Import { arguments })??;
+    // The least recipe, so that the checkpoint knows its task: it trains nothing.
+    let train = TrainTable { prune_epochs: 0, ..TrainTable::default() };
+    let text = "version = 1\ntask = \"\"";
+    let recipe: Recipe = text.parse()?;
+    checkpoint.provenance.recipe = Some(Recipe { task: arguments.task.clone(), train, ..recipe });
+    checkpoint.write(&arguments.out, Format::Packed)?;
+    let (count, packed) = (checkpoint.entries.len(), checkpoint.packed().count());
+    let out = arguments.out.display();
+    output::text(&format!("{out}: {count} parameters of {}, {packed} packed", arguments.task))
+}
+
+struct Import<'a> {
+    arguments: &'a ImportArguments,
+}
+
+impl TaskVisitor for Import<'_> {
+    type Output = Result<Checkpoint, CheckpointError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let model = task.model(&Device::flex());
+        Checkpoint::import(&self.arguments.weights, &model, &self.arguments.rename)
+    }
+}

@@ -1,0 +1,215 @@
+//! Checkpoints that go elsewhere and come back, and training that goes on from them.
+
+mod support;
+
+use std::path::Path;
+
+use safetensors::tensor::{SafeTensors, TensorView};
+use serde_json::Value;
+use support::{assert_refused, command, json, recipe, run, train};
+
+fn success(folder: &Path, arguments: &[&str]) {
+    let output = run(folder, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn hashes(report: &Value) -> Vec<Option<&str>> {
+    let layers = report["layers"].as_array().unwrap();
+    layers.iter().map(|layer| layer["mask_hash"].as_str()).collect()
+}
+
+#[test]
+fn a_checkpoint_carries_the_recipe_that_made_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let first = train(folder, "first", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    std::fs::remove_file(folder.join("recipe.toml")).unwrap();
+    let again = ["train", "first/checkpoint.safetensors", "--run-dir", "again", "--json"];
+    let again = json(folder, &again);
+    assert_eq!(hashes(&again), hashes(&first));
+    assert_eq!(again["metric"], first["metric"]);
+    let plan = json(folder, &["plan", "first", "--set", "prune.sparsity=0.5", "--json"]);
+    assert_eq!(plan["weights"][0]["zeros"], 784 * 256 / 2);
+
+    success(
+        folder,
+        &["export", "first", "--format", "dense", "--layout", "pytorch", "--out", "p.safetensors"],
+    );
+    let refused = run(folder, &["train", "p.safetensors"]);
+    assert_refused(&refused, &["p.safetensors", "`burn-sparse.version` is missing"]);
+}
+
+#[test]
+fn weights_come_back_from_pytorchs_layout_and_from_sparse_bitmask() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trained = train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    success(
+        folder,
+        &[
+            "export",
+            "run",
+            "--format",
+            "dense",
+            "--layout",
+            "pytorch",
+            "--out",
+            "dense.safetensors",
+        ],
+    );
+    success(folder, &["export", "run", "--format", "sparse-bitmask", "--out", "bits.safetensors"]);
+
+    // As another tool would name them.
+    let bytes = std::fs::read(folder.join("dense.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let renamed = tensors
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| (name.replace("fc1.", "net.0.").replace("fc2.", "net.2."), view));
+    let renamed: Vec<(String, TensorView<'_>)> = renamed.collect();
+    let file = safetensors::serialize(renamed, None).unwrap();
+    std::fs::write(folder.join("renamed.safetensors"), file).unwrap();
+
+    let import = |file: &str, more: &[&str]| {
+        let arguments = ["import", file, "--task", "glyphs-mlp", "--out", "in.safetensors"];
+        success(folder, &[&arguments[..], more].concat());
+        json(folder, &["eval", "in.safetensors", "--json"])
+    };
+    let plain = import("dense.safetensors", &[]);
+    assert_eq!(plain["metric"], trained["metric"]);
+    let renamed =
+        import("renamed.safetensors", &["--rename", "net.0=fc1", "--rename", "net.2=fc2"]);
+    assert_eq!(renamed["metric"], trained["metric"]);
+    let bits = import("bits.safetensors", &[]);
+    assert_eq!(bits["metric"], trained["metric"]);
+    // The same masks, as unstructured ones, and kernels that run them.
+    assert_eq!(hashes(&bits), hashes(&trained));
+    assert_eq!(bits["layers"][0]["pattern"], "unstructured");
+    assert!(bits["layers"][0]["kernel"].as_str().unwrap().starts_with("flex-"));
+
+    // What does not fit is listed whole.
+    let arguments = ["import", "renamed.safetensors", "--task", "glyphs-mlp", "--out", "x"];
+    let hints = [
+        "does not fit the model",
+        "the file lacks fc1.weight",
+        "the file lacks fc2.bias",
+        "the model lacks net.0.weight",
+    ];
+    assert_refused(&run(folder, &arguments), &hints);
+    let unused = [&arguments[..], &["--rename", "net.7=fc1"]].concat();
+    assert_refused(&run(folder, &unused), &["rename `net.7=fc1`", "lies in net.7"]);
+    let clash = [&arguments[..], &["--rename", "net.0=fc1", "--rename", "net.2=fc1"]].concat();
+    assert_refused(&run(folder, &clash), &["two tensors have this name once renamed"]);
+    let other = ["import", "dense.safetensors", "--task", "mnist-mlp", "--out", "x"];
+    let hint = "fc1.weight is F32 [256, 784] in the file, the model needs floats [512, 784]";
+    assert_refused(&run(folder, &other), &[hint]);
+    let nameless = ["import", "bits.safetensors", "--task", "glyphs", "--out", "x"];
+    assert_refused(&run(folder, &nameless), &["glyphs", "glyphs-mlp"]);
+    let misspelt = [&arguments[..], &["--rename", "fc1"]].concat();
+    assert_eq!(run(folder, &misspelt).status.code(), Some(2));
+    assert!(!folder.join("x").exists());
+}
+
+#[test]
+fn two_byte_values_halve_the_file_and_hardly_move_the_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trained = train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    let size = |path: &str| std::fs::metadata(folder.join(path)).unwrap().len() as f64;
+    let whole = size("run/checkpoint.safetensors");
+    for dtype in ["f16", "bf16"] {
+        let out = format!("{dtype}.safetensors");
+        success(folder, &["export", "run", "--format", "packed", "--dtype", dtype, "--out", &out]);
+        assert!(size(&out) < 0.56 * whole, "{dtype}: {} of {whole}", size(&out));
+        let found = json(folder, &["eval", &out, "--json"]);
+        assert_eq!(hashes(&found), hashes(&trained));
+        let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
+        assert!((value(&found) - value(&trained)).abs() < 0.02, "{dtype}");
+        // What was rounded once is written as it is.
+        success(folder, &["export", &out, "--format", "packed", "--out", "again.safetensors"]);
+        let [a, b] = [&out, "again.safetensors"].map(|p| std::fs::read(folder.join(p)).unwrap());
+        assert!(a == b, "{dtype}");
+    }
+}
+
+/// Fine-tunes for an epoch, masks as they are.
+const KEEP: &str =
+    "version = 1\ntask = \"glyphs-mlp\"\n[train]\nkeep_zeros = true\nprune_epochs = 2\n";
+
+#[test]
+fn fine_tuning_goes_on_from_a_packed_checkpoint_and_keeps_its_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let short = ["train.dense_epochs=1", "train.prune_epochs=1", "prune.end=\"0.5 epochs\""];
+    std::fs::write(folder.join("keep.toml"), KEEP).unwrap();
+    for pattern in [
+        "{ kind = \"shfl-bw\", vector = 32 }",
+        "{ kind = \"balanced\", block = 32 }",
+        "{ kind = \"hinm\", vector = 32, keep = 2, of = 4 }",
+    ] {
+        let name = pattern.split('"').nth(1).unwrap();
+        let set = format!("prune.pattern={pattern}");
+        let first = train(folder, name, &[&short[..], &[&set]].concat());
+        let tuned = format!("{name}-tuned");
+        let arguments = ["train", "keep.toml", "--from", name, "--run-dir", &tuned, "--json"];
+        let second = json(folder, &arguments);
+        assert_eq!(hashes(&second), hashes(&first), "{name}");
+        assert_eq!(second["pattern"], first["pattern"]);
+        let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
+        assert!(value(&second) > value(&first), "{name}: {} {}", value(&second), value(&first));
+        // And the checkpoint is packed in the same layout.
+        let inspected = json(folder, &["inspect", &tuned, "--json"]);
+        let kernels = &second["layers"];
+        assert_eq!(kernels[0]["kernel"], first["layers"][0]["kernel"]);
+        assert_eq!(inspected["sparsity"], second["sparsity"]);
+    }
+
+    // A whole run, dense parameters first, can begin there as well.
+    let arguments = ["train", "recipe.toml", "--from", "balanced", "--run-dir", "on", "--json"];
+    assert!(json(folder, &arguments)["metric"]["value"].as_f64().unwrap() > 0.5);
+
+    // What cannot be kept is said before anything is written.
+    let train_keep = ["train", "keep.toml", "--run-dir", "no"];
+    assert_refused(&run(folder, &train_keep), &["`train.keep_zeros`", "--from FILE"]);
+    success(folder, &["export", "balanced", "--format", "dense", "--out", "dense.safetensors"]);
+    let dense = [&train_keep[..], &["--from", "dense.safetensors"]].concat();
+    assert_refused(&run(folder, &dense), &["holds no packed weight"]);
+    recipe(folder, "prune_epochs = 2", "prune_epochs = 2\nkeep_zeros = true");
+    let both = ["train", "recipe.toml", "--from", "balanced", "--run-dir", "no"];
+    assert_refused(&run(folder, &both), &["`train.keep_zeros`", "[[prune]]"]);
+    let other = ["train", "keep.toml", "--set", "task=\"mnist-mlp\"", "--from", "balanced"];
+    let other = [&other[..], &["--run-dir", "no"]].concat();
+    assert_refused(&run(folder, &other), &["does not fit the model"]);
+    assert!(!folder.join("no").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_fine_tuning_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    std::fs::write(folder.join("keep.toml"), KEEP).unwrap();
+    json(folder, &["train", "keep.toml", "--from", "run", "--run-dir", "whole", "--json"]);
+    let arguments = ["train", "keep.toml", "--run-dir", "cut"];
+    let mut child = command(folder).args(arguments).args(["--from", "run"]).spawn().unwrap();
+    // As soon as its first epoch is saved.
+    let saved = || {
+        let state = std::fs::read_to_string(folder.join("cut/state.json")).unwrap_or_default();
+        state.contains("\"epoch\": 1")
+    };
+    while !saved() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The checkpoint it began with may be gone by now.
+    std::fs::remove_dir_all(folder.join("run")).unwrap();
+    success(folder, &[&arguments[..], &["--resume"]].concat());
+    let weights = |run_dir: &str| {
+        let out = format!("{run_dir}.safetensors");
+        success(folder, &["export", run_dir, "--format", "sparse-bitmask", "--out", &out]);
+        std::fs::read(folder.join(out)).unwrap()
+    };
+    assert!(weights("whole") == weights("cut"));
+}

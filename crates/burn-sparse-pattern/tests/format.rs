@@ -1,0 +1,167 @@
+//! What goes into a file comes out of it, to the bit, and nothing that breaks its pattern goes in.
+
+use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, PackedFile, View};
+use burn_sparse_pattern::{Mask, Packed, Pattern, RowOrder, Scores, Search};
+use proptest::prelude::*;
+
+const FLOATS: [FloatType; 3] = [FloatType::F32, FloatType::F16, FloatType::BF16];
+
+fn patterns() -> impl Strategy<Value = Pattern> {
+    prop_oneof![
+        Just(Pattern::Unstructured {}),
+        (2..9_usize).prop_map(|block| Pattern::Balanced { block }),
+        (1..4_usize).prop_map(|keep| Pattern::NOfM { keep, of: 4 }),
+        (2..6_usize, any::<bool>())
+            .prop_map(|(vector, equal_groups)| Pattern::VectorWise { vector, equal_groups }),
+        (2..6_usize, any::<bool>())
+            .prop_map(|(vector, equal_groups)| Pattern::ShflBw { vector, equal_groups }),
+        (2..6_usize, 1..4_usize).prop_map(|(vector, keep)| Pattern::Hinm { vector, keep, of: 4 }),
+        (2..6_usize).prop_map(|block| Pattern::BlockWise { block }),
+    ]
+}
+
+/// Weights of an awkward shape, and a mask of the pattern.
+fn pruned(
+    pattern: &Pattern,
+    rows: usize,
+    cols: usize,
+    sparsity: f64,
+    float: FloatType,
+) -> Option<(Vec<f32>, Mask, Option<RowOrder>)> {
+    let noise = |i: usize| ((i * 2_654_435_761) % 1_000_003) as f32 / 500_001.5 - 1.0;
+    let weights: Vec<f32> = (0..rows * cols).map(noise).collect();
+    // As a model of this type has them.
+    let mut rounded = vec![0.0; weights.len()];
+    float.decode(&float.encode(&weights), &mut rounded);
+    let scores: Vec<f32> = rounded.iter().map(|w| w.abs()).collect();
+    let sparsity = pattern.nearest_sparsity(rows, cols, sparsity).ok()?;
+    let scores = Scores::new(rows, cols, &scores).unwrap();
+    let found = pattern.project(&scores, sparsity, &Search::default()).ok()?;
+    pattern.check(&found.mask, found.row_order.as_ref()).ok()?;
+    Some((rounded, found.mask, found.row_order))
+}
+
+fn entry(pattern: Pattern, view: View, packed: Packed, float: FloatType) -> Entry {
+    Entry::Packed(PackedEntry { layer: "Linear".into(), view, pattern, packed, float })
+}
+
+fn file(entry: Entry) -> PackedFile {
+    PackedFile { entries: [("w".to_string(), entry)].into(), metadata: Default::default() }
+}
+
+proptest! {
+    #[test]
+    fn masked_weights_of_every_type_come_back_from_the_bytes_to_the_bit(
+        pattern in patterns(),
+        rows in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33), Just(64)],
+        cols in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33), Just(64)],
+        sparsity in 0.0..0.95_f64,
+        float in prop::sample::select(&FLOATS[..]),
+        linear: bool,
+    ) {
+        let Some((weights, mask, order)) = pruned(&pattern, rows, cols, sparsity, float) else {
+            return Ok(());
+        };
+        let view = match linear {
+            true => View::Linear { rows, cols },
+            false => View::Conv { rows, channels: cols, kernel: vec![1, 1] },
+        };
+        let packed = Packed::pack(&pattern, &weights, &mask, order.as_ref()).unwrap();
+        let bytes = file(entry(pattern, view, packed, float)).to_bytes().unwrap();
+        let read = PackedFile::read(bytes.as_slice()).unwrap();
+        prop_assert_eq!(&read.to_bytes().unwrap(), &bytes);
+        let Entry::Packed(read) = &read.entries["w"] else { panic!("not packed") };
+        let masked = weights.iter().zip(mask.to_bytes()).map(|(w, keep)| w * f32::from(keep));
+        let expected = float.encode(&masked.collect::<Vec<_>>());
+        // -0.0 is dropped as 0.0: compare values where they are zero, bits elsewhere.
+        let found = float.encode(&read.packed.unpack());
+        let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte & 0x7f == 0);
+        let width = float.width();
+        for (expected, found) in expected.chunks(width).zip(found.chunks(width)) {
+            prop_assert!(expected == found || (zero(expected) && zero(found)));
+        }
+        prop_assert_eq!(read.packed.mask(), mask);
+        prop_assert_eq!(read.packed.row_order().cloned(), order);
+    }
+
+    #[test]
+    fn packed_matrices_are_checked_as_their_masks_are(
+        vector in 2..5_usize, rows in 1..14_usize, cols in 1..14_usize, bits: u64, keep in 1..4_usize,
+    ) {
+        // Masks by chance of vectors, so that some are blocks or have equal counts and most are not.
+        let chance = |group: usize, col: usize| bits.rotate_left((group * 5 + col) as u32) & 3 != 0;
+        let loose = Pattern::VectorWise { vector, equal_groups: false };
+        let mask = Mask::from_fn(rows, cols, |row, col| chance(row / vector, col)).unwrap();
+        if mask.kept() > 0 {
+            let packed = Packed::pack(&loose, &vec![1.0; rows * cols], &mask, None).unwrap();
+            for pattern in [
+                loose,
+                Pattern::VectorWise { vector, equal_groups: true },
+                Pattern::ShflBw { vector, equal_groups: false },
+                Pattern::BlockWise { block: vector },
+            ] {
+                let (packed, mask) = (packed.check(&pattern), pattern.check(&mask, None));
+                prop_assert_eq!(packed.is_ok(), mask.is_ok(), "{}: {:?} {:?}", pattern, packed, mask);
+            }
+            prop_assert_eq!(packed.mask_hash(), mask.hash());
+            prop_assert_eq!(packed.kept(), mask.kept());
+        }
+        let balanced = Pattern::Balanced { block: 4 };
+        if let Some((weights, mask, _)) = pruned(&balanced, rows, cols, 0.25 * keep as f64, FloatType::F32) {
+            let packed = Packed::pack(&balanced, &weights, &mask, None).unwrap();
+            let pattern = Pattern::NOfM { keep, of: 4 };
+            prop_assert_eq!(packed.check(&pattern).is_ok(), pattern.check(&mask, None).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_tensor_that_breaks_its_declared_pattern_is_not_written() {
+    let pattern = Pattern::VectorWise { vector: 4, equal_groups: false };
+    let mask = Mask::from_fn(8, 6, |row, col| col < 2 + row / 4).unwrap();
+    let packed = Packed::pack(&pattern, &[1.0; 48], &mask, None).unwrap();
+    let declared = Pattern::VectorWise { vector: 4, equal_groups: true };
+    let view = View::Linear { rows: 8, cols: 6 };
+    let file = file(entry(declared, view, packed, FloatType::F32));
+    let mut bytes = Vec::new();
+    let error = file.write(&mut bytes).unwrap_err();
+    assert!(matches!(error, FormatError::Pattern { .. }));
+    let expected = "parameter w: mask breaks vector-wise(vector=4) at group 1: expected 2 kept \
+                    columns as in group 0, found 3";
+    assert_eq!(error.to_string(), expected);
+    assert!(bytes.is_empty());
+}
+
+#[test]
+fn arrays_of_two_parameters_may_not_share_a_name() {
+    let pattern = Pattern::Unstructured {};
+    let mask = Mask::full(1, 2).unwrap();
+    let packed = Packed::pack(&pattern, &[1.0, 2.0], &mask, None).unwrap();
+    let view = View::Linear { rows: 1, cols: 2 };
+    let mut file = file(entry(pattern, view, packed, FloatType::F32));
+    let (layer, shape, values) = ("Linear".into(), vec![1], vec![0.5]);
+    let dense = Entry::Dense { layer, shape, values, float: FloatType::F32 };
+    file.entries.insert("w.values".into(), dense);
+    let error = file.to_bytes().unwrap_err().to_string();
+    assert_eq!(error, "tensor w.values: belongs to two parameters");
+}
+
+#[test]
+fn packed_files_are_as_small_as_promised() {
+    for (pattern, sparsity, most) in [
+        (Pattern::ShflBw { vector: 32, equal_groups: true }, 0.75, 0.265),
+        (Pattern::ShflBw { vector: 32, equal_groups: true }, 0.9, 0.115),
+        (Pattern::Balanced { block: 32 }, 0.75, 0.32),
+        (Pattern::Balanced { block: 32 }, 0.9, 0.13),
+    ] {
+        for (rows, cols) in [(512, 784), (1024, 1024), (2048, 512)] {
+            let (weights, mask, order) =
+                pruned(&pattern, rows, cols, sparsity, FloatType::F32).unwrap();
+            let packed = Packed::pack(&pattern, &weights, &mask, order.as_ref()).unwrap();
+            let view = View::Linear { rows, cols };
+            let bytes = file(entry(pattern, view, packed, FloatType::F32)).to_bytes().unwrap();
+            let share = bytes.len() as f64 / (4 * rows * cols) as f64;
+            assert!(share <= most, "{pattern} {rows}x{cols} at {sparsity}: {share}");
+        }
+    }
+}

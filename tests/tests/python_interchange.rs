@@ -1,0 +1,107 @@
+//! Weights go to Python and come from Python, and compute the same.
+//!
+//! Needs a Python with numpy and safetensors: `PYTHON=… cargo test --test python_interchange -- --ignored`
+//! (`.ci/run` makes one).
+
+use std::path::Path;
+use std::process::Command;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_sparse::checkpoint::{Checkpoint, Form, Format, Provenance};
+use burn_sparse::plan::Plan;
+use burn_sparse_models::{ImageTask, Mlp, Task};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+
+fn python(what: &str, folder: &Path) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/interchange.py");
+    let python = std::env::var("PYTHON").unwrap_or("python3".into());
+    let done = Command::new(python).arg(script).arg(what).arg(folder).status().unwrap();
+    assert!(done.success(), "interchange.py {what}");
+}
+
+fn tensor(file: &Path, name: &str, device: &Device) -> Tensor<2> {
+    let bytes = std::fs::read(file).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let found = tensors.tensor(name).unwrap();
+    let word = |b: &[u8]| f32::from_le_bytes(b.try_into().unwrap());
+    let values: Vec<f32> = found.data().chunks_exact(4).map(word).collect();
+    Tensor::from_data(TensorData::new(values, found.shape().to_vec()), device)
+}
+
+fn difference(a: Tensor<2>, b: Tensor<2>) -> f32 {
+    let scale = b.clone().abs().max().into_scalar::<f32>().max(1.0);
+    (a - b).abs().max().into_scalar::<f32>() / scale
+}
+
+fn model(device: &Device) -> Mlp {
+    device.seed(0);
+    ImageTask::Glyphs.model(device)
+}
+
+#[test]
+#[ignore = "needs Python"]
+fn what_python_saved_computes_the_same_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    python("write", folder);
+    let device = Device::flex();
+    let expected = folder.join("expected.safetensors");
+    let [x, y] = ["x", "y"].map(|name| tensor(&expected, name, &device));
+    let renames = ["net.0=fc1", "net.2=fc2", "net.4=head"].map(|text| text.parse().unwrap());
+    let file = folder.join("pytorch.safetensors");
+    let imported = Checkpoint::import(file, &model(&device), &renames).unwrap();
+    let dense = imported.apply(model(&device), Form::Dense).unwrap();
+    assert!(difference(dense.forward(x.clone()), y.clone()) < 1e-5);
+
+    let file = folder.join("bitmask.safetensors");
+    let imported = Checkpoint::import(file, &model(&device), &[]).unwrap();
+    assert_eq!(imported.packed().count(), 2);
+    assert!((imported.sparsity() - 0.7).abs() < 0.01);
+    for form in [Form::Dense, Form::Packed] {
+        let model = imported.apply(model(&device), form).unwrap();
+        assert!(difference(model.forward(x.clone()), y.clone()) < 1e-5, "{form:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs Python"]
+fn what_is_exported_computes_the_same_in_python() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let device = Device::flex();
+    let recipe = "version = 1\ntask = \"glyphs-mlp\"\n[[prune]]\nexcept = [\"head.*\"]\n\
+                  sparsity = 0.75\npattern = { kind = \"shfl-bw\", vector = 32 }\nend = \"0 steps\"\n";
+    let training = Device::flex().autodiff();
+    let plan = Plan::new(&recipe.parse().unwrap(), &model(&training), 1).unwrap();
+    let pruned = plan.attach(model(&training)).unwrap().finish().unwrap();
+    let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
+    for (name, format) in [
+        ("packed", Format::Packed),
+        ("dense", Format::DensePyTorch),
+        ("exported-bitmask", Format::SparseBitmask),
+    ] {
+        checkpoint.write(folder.join(format!("{name}.safetensors")), format).unwrap();
+    }
+    // What our packed layers make of some input.
+    let packed = checkpoint.apply(model(&device), Form::Packed).unwrap();
+    let x: Vec<f32> = (0..3 * 784).map(|i| (i * 7919 % 1009) as f32 / 504.5 - 1.0).collect();
+    let input = Tensor::<2>::from_data(TensorData::new(x.clone(), [3, 784]), &device);
+    let y: Vec<f32> = packed.forward(input).into_data().try_into_vec().unwrap();
+    let bytes = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let (x, y) = (bytes(&x), bytes(&y));
+    let views = [
+        ("x", TensorView::new(Dtype::F32, vec![3, 784], &x).unwrap()),
+        ("y", TensorView::new(Dtype::F32, vec![3, 10], &y).unwrap()),
+    ];
+    let computed = safetensors::serialize(views, None).unwrap();
+    std::fs::write(folder.join("computed.safetensors"), computed).unwrap();
+    python("check", folder);
+}
+
+#[test]
+#[ignore = "needs Python"]
+fn a_reader_made_from_the_specification_reads_the_golden_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    python("golden", &root.join("../crates/burn-sparse-pattern/tests/golden"));
+}
