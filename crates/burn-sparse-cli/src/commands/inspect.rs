@@ -1,4 +1,5 @@
 use burn_sparse::checkpoint::{Checkpoint, Entry, write_atomically};
+use burn_sparse::plan::Plan;
 use burn_sparse::report::plot;
 use serde::Serialize;
 
@@ -17,6 +18,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         tensors: tensors(&checkpoint),
         results: checkpoint.provenance.results.clone(),
         recipe: checkpoint.provenance.recipe.as_ref().map(|recipe| recipe.to_toml()),
+        plan: checkpoint.provenance.plan.clone(),
     };
     if let Some(path) = &arguments.plot {
         write_atomically(path, plot::masks(&checkpoint)?.as_bytes())
@@ -36,6 +38,7 @@ struct Summary {
     tensors: Vec<Tensor>,
     results: serde_json::Value,
     recipe: Option<String>,
+    plan: Option<Plan>,
 }
 
 #[derive(Serialize)]
@@ -87,7 +90,7 @@ fn print(summary: &Summary) -> Result<(), Failure> {
     let share = 100.0 * summary.bytes as f64 / summary.dense_bytes.max(1) as f64;
     output::text(&format!(
         "{}: {} bytes, {share:.1} % of the dense parameters' {}; sparsity {:.2} %\n\n{}\n\n\
-         results\n{}\n\nrecipe\n{}",
+         results\n{}\n\nrecipe\n{}\n\n{}",
         summary.file,
         summary.bytes,
         summary.dense_bytes,
@@ -95,5 +98,6 @@ fn print(summary: &Summary) -> Result<(), Failure> {
         output::table(&rows),
         serde_json::to_string_pretty(&summary.results)?,
         summary.recipe.as_deref().unwrap_or("none"),
+        summary.plan.as_ref().map_or("no plan".into(), Plan::to_string),
     ))
 }

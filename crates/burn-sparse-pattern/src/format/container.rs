@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rayon::prelude::*;
 use safetensors::tensor::TensorInfo;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
@@ -13,7 +13,7 @@ use super::{FloatType, FormatError, Source};
 /// Largest header that is read, as in the safetensors crate.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Values that a thread reads at a time.
+/// Values that are decoded at a time.
 const PIECE: usize = 1 << 16;
 
 pub(super) const METADATA: &str = "__metadata__";
@@ -22,6 +22,7 @@ pub(super) const METADATA: &str = "__metadata__";
 #[derive(Debug)]
 pub struct Safetensors<S> {
     source: S,
+    turn: Mutex<()>,
     header: Vec<u8>,
     tensors: Vec<(String, TensorInfo)>,
     metadata: BTreeMap<String, String>,
@@ -58,7 +59,7 @@ impl<S: Source> Safetensors<S> {
         }
         tensors.sort_by_key(|(_, info)| info.data_offsets);
         check_offsets(&tensors, size - header.len() as u64).map_err(FormatError::safetensors)?;
-        Ok(Self { source, header, tensors, metadata })
+        Ok(Self { source, turn: Mutex::default(), header, tensors, metadata })
     }
 
     /// The header as it stands in the file, length and padding included.
@@ -82,10 +83,9 @@ impl<S: Source> Safetensors<S> {
     /// What the system answers.
     pub fn bytes(&self, info: &TensorInfo) -> std::io::Result<Vec<u8>> {
         let (from, to) = info.data_offsets;
+        let _turn = self.turn();
         let mut bytes = vec![0; to - from];
-        bytes.par_chunks_mut(4 * PIECE).enumerate().try_for_each(|(piece, bytes)| {
-            self.source.read_exact_at(bytes, self.at(from + piece * 4 * PIECE))
-        })?;
+        self.source.read_exact_at(&mut bytes, self.at(from))?;
         Ok(bytes)
     }
 
@@ -95,19 +95,26 @@ impl<S: Source> Safetensors<S> {
     /// What the system answers.
     pub fn floats(&self, info: &TensorInfo, float: FloatType) -> std::io::Result<Vec<f32>> {
         let (from, to) = info.data_offsets;
+        let _turn = self.turn();
         let mut values = vec![0.0_f32; (to - from) / float.width()];
-        values.par_chunks_mut(PIECE).enumerate().try_for_each(|(piece, values)| {
-            let offset = self.at(from + piece * PIECE * float.width());
-            if float == FloatType::F32 && cfg!(target_endian = "little") {
-                // No copy in between: what is read is what is kept.
-                return self.source.read_exact_at(bytemuck::cast_slice_mut(values), offset);
-            }
-            let mut bytes = vec![0; values.len() * float.width()];
-            self.source.read_exact_at(&mut bytes, offset)?;
-            float.decode(&bytes, values);
-            Ok(())
-        })?;
+        if float == FloatType::F32 && cfg!(target_endian = "little") {
+            // No copy in between: what is read is what is kept.
+            self.source.read_exact_at(bytemuck::cast_slice_mut(&mut values), self.at(from))?;
+            return Ok(values);
+        }
+        let mut bytes = vec![0; PIECE.min(values.len()) * float.width()];
+        for (piece, values) in values.chunks_mut(PIECE).enumerate() {
+            let bytes = &mut bytes[..values.len() * float.width()];
+            self.source.read_exact_at(bytes, self.at(from + piece * PIECE * float.width()))?;
+            float.decode(bytes, values);
+        }
         Ok(values)
+    }
+
+    /// One array is read at a time: a disk reads ahead of one reader, and meanwhile other threads check
+    /// what has been read.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn at(&self, offset: usize) -> u64 {

@@ -1,4 +1,4 @@
-use crate::packed::refuse;
+use crate::packed::{refuse, set};
 use crate::{Mask, PatternError, RowOrder};
 
 const LAYOUT: &str = "grouped";
@@ -176,9 +176,28 @@ impl GroupedPacked {
         self.values.len() - short * self.range(self.groups() - 1).len()
     }
 
-    /// The kept columns of the row at a place, ascending.
-    pub(crate) fn place_columns(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
-        self.columns[self.range(place / self.vector)].iter().map(|&col| col as usize)
+    /// Calls `each` with the bits of every row, in the order of rows.
+    pub(super) fn each_row(&self, mut each: impl FnMut(&[u64])) {
+        let places = self.row_order.as_ref().map(RowOrder::places);
+        let group_of =
+            |row: usize| places.as_ref().map_or(row, |places| places[row] as usize) / self.vector;
+        let columns = |group| self.columns[self.range(group)].iter().map(|&col| col as usize);
+        let width = self.cols.div_ceil(64);
+        // The rows of a group are far apart in this order but have the same bits: those of all groups are
+        // kept, unless so few columns are that they would take more memory than the weights.
+        if self.groups() * width * size_of::<u64>() <= self.values.len() {
+            let mut bits = vec![0; self.groups() * width];
+            for (group, bits) in bits.chunks_exact_mut(width).enumerate() {
+                set(bits, columns(group));
+            }
+            (0..self.rows).for_each(|row| each(&bits[group_of(row) * width..][..width]));
+        } else {
+            let mut bits = vec![0; width];
+            for row in 0..self.rows {
+                set(&mut bits, columns(group_of(row)));
+                each(&bits);
+            }
+        }
     }
 
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {

@@ -155,28 +155,25 @@ impl Packed {
     /// Calls `each` with the bits of every row, as [`Mask::row`] has them.
     fn each_row(&self, mut each: impl FnMut(&[u64])) {
         let mut bits = vec![0_u64; self.cols().div_ceil(64)];
-        let mut row_bits = |columns: &mut dyn Iterator<Item = usize>| {
-            bits.fill(0);
-            columns.for_each(|col| bits[col / 64] |= 1 << (col % 64));
-            each(&bits);
-        };
         match self {
             Self::Unstructured(packed) => {
-                (0..packed.rows()).for_each(|row| row_bits(&mut packed.row_columns(row)));
-            }
-            Self::Balanced(packed) => {
-                (0..packed.rows()).for_each(|row| row_bits(&mut packed.row_columns(row)));
-            }
-            Self::Grouped(packed) => {
-                let places = packed.row_order().map(RowOrder::places);
                 for row in 0..packed.rows() {
-                    let place = places.as_ref().map_or(row, |places| places[row] as usize);
-                    row_bits(&mut packed.place_columns(place));
+                    packed.row_words(row, &mut bits);
+                    each(&bits);
                 }
             }
+            Self::Balanced(packed) => {
+                for row in 0..packed.rows() {
+                    set(&mut bits, packed.row_columns(row));
+                    each(&bits);
+                }
+            }
+            Self::Grouped(packed) => packed.each_row(each),
             Self::Hierarchical(packed) => {
-                let places = packed.row_order().places();
-                places.iter().for_each(|&p| row_bits(&mut packed.place_columns(p as usize)));
+                for place in packed.row_order().places() {
+                    set(&mut bits, packed.place_columns(place as usize));
+                    each(&bits);
+                }
             }
         }
     }
@@ -190,6 +187,12 @@ impl Packed {
             Self::Hierarchical(packed) => packed.visit(each),
         }
     }
+}
+
+/// The bits of these columns alone.
+fn set(bits: &mut [u64], columns: impl Iterator<Item = usize>) {
+    bits.fill(0);
+    columns.for_each(|col| bits[col / 64] |= 1 << (col % 64));
 }
 
 /// An error of one layout's `new`.

@@ -81,6 +81,17 @@ impl UnstructuredPacked {
         })
     }
 
+    /// The bits of one row as whole words.
+    pub(crate) fn row_words(&self, row: usize, words: &mut [u64]) {
+        let width = self.cols.div_ceil(8);
+        let bytes = &self.bitmask[row * width..][..width];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+    }
+
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         let mut values = self.values.iter();
         for row in 0..self.rows {
