@@ -71,8 +71,8 @@ model!(Conv1dModel, Conv1d, |device| Conv1dConfig::new(5, 32, 3).init(device), |
 model!(
     Conv2dModel,
     Conv2d,
-    |device| Conv2dConfig::new([1, 32], [3, 3]).init(device),
-    |layer, x| { layer.forward(x.unsqueeze_dim::<4>(1)).flatten(0, 3) }
+    |device| Conv2dConfig::new([5, 32], [1, 3]).init(device),
+    |layer, x| layer.forward(x.unsqueeze_dim::<4>(2)).flatten(0, 3)
 );
 model!(LstmModel, Lstm, |device| LstmConfig::new(FEATURES, 32, true).init(device), |layer, x| {
     layer.forward(x, None).0.flatten(0, 2)
