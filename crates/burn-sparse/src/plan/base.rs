@@ -178,9 +178,9 @@ fn schedule(
         );
         return fail("end", reason);
     }
-    if matches!(rule.pattern, Pattern::Hinm { .. }) && rule.regrow == Regrow::Never && start < end {
+    if matches!(rule.pattern, Pattern::Hinm { .. }) && rule.regrow.is_hard() && start < end {
         // A column that leaves a group shifts the runs after it, and their rows need other weights.
-        let reason = "hinm cannot promise \"never\" along a ramp: runs shift as columns leave; use \
+        let reason = "hinm needs \"straight-through\" along a ramp: runs shift as columns leave; use \
                       \"straight-through\", or one update (end = start)";
         return fail("regrow", reason.into());
     }

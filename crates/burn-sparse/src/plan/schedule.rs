@@ -37,6 +37,14 @@ impl Schedule {
         self.curve.sparsity(progress, self.target)
     }
 
+    /// How far the ramp is, 0 to 1.
+    pub fn progress(&self, step: usize) -> f64 {
+        match self.end - self.start {
+            0 => 1.0,
+            steps => (step.saturating_sub(self.start) as f64 / steps as f64).min(1.0),
+        }
+    }
+
     /// All updates, as `(step, sparsity)`.
     pub fn updates(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let inside = (self.start..self.end).step_by(self.every);

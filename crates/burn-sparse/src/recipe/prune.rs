@@ -1,7 +1,7 @@
 use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
 
-use super::{Curve, Moment, RecipeError};
+use super::{Curve, Moment, RecipeError, Regrow};
 
 /// One `[[prune]]` table: which parameters, which pattern, how far, when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,18 +57,6 @@ pub enum Score {
     /// `|w · g|`, the first-order Taylor estimate of what the loss would change (Molchanov et al.,
     /// 2017), with the gradient of the batch before the update.
     Taylor,
-}
-
-/// Whether a dropped weight may come back while the ramp rises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Regrow {
-    /// Never: its gradient is masked and it scores nothing.
-    Never,
-    /// The gradient passes straight through the mask, so dropped weights go on learning and compete
-    /// at the next update.
-    #[default]
-    StraightThrough,
 }
 
 /// When Shfl-BW's row order is searched again.
@@ -140,6 +128,9 @@ impl PruneTable {
         }
         if self.every.value == 0.0 {
             return Err(RecipeError::value(key("every"), "is 0, expected at least \"1 steps\""));
+        }
+        if let Regrow::Grow(growth) = &self.regrow {
+            growth.validate().map_err(|reason| RecipeError::value(key("regrow"), reason))?;
         }
         self.curve.validate().map_err(|reason| RecipeError::value(key("curve"), reason))
     }

@@ -65,8 +65,8 @@ impl ModuleVisitor for Gather<'_> {
 pub(crate) struct Change {
     pub(crate) keep: Vec<u8>,
     pub(crate) row_order: Vec<u32>,
-    /// Whether dropped weights become zero in the stored weight too.
-    pub(crate) zero_dropped: bool,
+    /// Which stored weights stay as they are, 1 each; all others become zero. Nothing changes without.
+    pub(crate) stays: Option<Vec<u8>>,
 }
 
 /// Puts new masks in place.
@@ -89,13 +89,12 @@ impl ModuleMapper for Apply<'_> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(change) = self.changes.get(&self.path.name()).filter(|c| c.zero_dropped) else {
-            return param;
-        };
+        let change = self.changes.get(&self.path.name());
+        let Some(stays) = change.and_then(|change| change.stays.as_ref()) else { return param };
         let (id, weight, mapper) = param.consume();
         let weight = edit_leaf(id, weight, |weight| {
-            let keep = bytes(change.keep.clone(), &weight.device());
-            burn_sparse_kernels::masked(weight, keep)
+            let stays = bytes(stays.clone(), &weight.device());
+            burn_sparse_kernels::masked(weight, stays)
         });
         Param::from_mapped_value(id, weight, mapper)
     }

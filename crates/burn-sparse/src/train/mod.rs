@@ -3,6 +3,7 @@
 
 mod error;
 mod gather;
+mod grow;
 mod journal;
 mod masked;
 mod pruned;

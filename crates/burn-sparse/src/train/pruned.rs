@@ -52,7 +52,7 @@ impl<M: Module> Pruned<M> {
             let keep = weight.view.to_stored(&weight.mask.to_bytes());
             let order = weight.row_order.clone().unwrap_or(RowOrder::identity(weight.mask.rows()));
             let row_order = order.as_slice().to_vec();
-            (weight.name.clone(), Change { keep, row_order, zero_dropped: true })
+            (weight.name.clone(), Change { stays: Some(keep.clone()), keep, row_order })
         });
         let model = apply(model, &changes.collect());
         Ok(Self { model, weights: found, plan: plan.clone() })

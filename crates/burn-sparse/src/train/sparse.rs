@@ -13,8 +13,7 @@ use super::masked::{AttachMasks, ids};
 use super::update::{Evidence, update};
 use super::{Journal, Pruned, Scorer, TrainError, pruned};
 use crate::modules::Path;
-use crate::plan::Plan;
-use crate::recipe::Regrow;
+use crate::plan::{Plan, PlannedWeight};
 
 /// A model under a plan: still a Burn module, and still a `TrainStep` where the model is one.
 ///
@@ -64,7 +63,7 @@ impl<M: Module> Sparse<M> {
     pub(crate) fn with_masks(mut self, masks: &BTreeMap<String, (Vec<u8>, Vec<u32>)>) -> Self {
         let change = |(name, (keep, row_order)): (&String, &(Vec<u8>, Vec<u32>))| {
             let (keep, row_order) = (keep.clone(), row_order.clone());
-            (name.clone(), Change { keep, row_order, zero_dropped: true })
+            (name.clone(), Change { stays: Some(keep.clone()), keep, row_order })
         };
         self.inner = apply(self.inner, &masks.iter().map(change).collect());
         self
@@ -140,7 +139,7 @@ impl<M: Module> Sparse<M> {
             .plan
             .weights
             .iter()
-            .filter(|weight| weight.regrow == Regrow::Never || step >= weight.schedule.end)
+            .filter(|weight| weight.regrow.is_hard() || step >= weight.schedule.end)
             .map(|weight| weight.name.as_str())
             .collect();
         if hard.is_empty() {
@@ -155,7 +154,9 @@ impl<M: Module> Sparse<M> {
     /// The gradients that the scores of the update after this step need.
     fn gradients(&self, step: usize, grads: &GradientsParams) -> BTreeMap<String, Vec<f32>> {
         let evidence = Evidence { scorer: self.scorer.as_ref(), gradients: &BTreeMap::new() };
-        let needed = self.plan.due(step + 1).filter(|w| evidence.scorer(w).needs_gradient());
+        let needs =
+            |w: &&PlannedWeight| evidence.scorer(w).needs_gradient() || w.regrow.needs_gradient();
+        let needed = self.plan.due(step + 1).filter(needs);
         let names: Vec<&str> = needed.map(|weight| weight.name.as_str()).collect();
         if names.is_empty() {
             return BTreeMap::new();

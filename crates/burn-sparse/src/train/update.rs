@@ -3,13 +3,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use burn::module::Module;
-use burn_sparse_pattern::{Distribution, Histogram, PatternError, RowOrder, Scores, Search, Start};
+use burn_sparse_pattern::{
+    Distribution, Histogram, Mask, PatternError, RowOrder, Scores, Search, Start,
+};
 
 use super::gather::{Change, State, apply, gather};
+use super::grow::{Moving, chance};
 use super::score::{Ranked, Scorer};
 use super::{Journal, TrainError};
 use crate::plan::{Plan, PlannedWeight};
-use crate::recipe::{Regroup, Regrow};
+use crate::recipe::{GrowthScore, Regroup, Regrow};
 
 /// What a mask update looks at besides the weights.
 pub(crate) struct Evidence<'a> {
@@ -85,10 +88,11 @@ fn changes(
         let change = if sparsity == 0.0 {
             // Before anything is dropped nothing needs to be ranked, and every order is as good.
             let keep = vec![1; state.keep.len()];
-            Change { keep, row_order: state.row_order.clone(), zero_dropped: false }
+            Change { keep, row_order: state.row_order.clone(), stays: None }
         } else {
             let scores = scores(weight, state, evidence)?;
-            search(weight, state, &scores, sparsity, seed, step)
+            let growth = growth(weight, state, evidence, seed, step)?;
+            search(weight, state, &scores, growth.as_deref(), sparsity, seed, step)
                 .map_err(|source| TrainError::Pattern { name: weight.name.clone(), step, source })?
         };
         changes.insert(weight.name.clone(), change);
@@ -153,28 +157,70 @@ fn scores(
     Ok(scores)
 }
 
+/// What ranks the weights that may grow, in the order the layer stores them; nothing where none may, or
+/// nothing has been dropped yet.
+fn growth(
+    weight: &PlannedWeight,
+    state: &State,
+    evidence: &Evidence<'_>,
+    seed: u64,
+    step: usize,
+) -> Result<Option<Vec<f32>>, TrainError> {
+    let Regrow::Grow(growth) = weight.regrow else { return Ok(None) };
+    if !state.keep.contains(&0) {
+        return Ok(None);
+    }
+    match (growth.score, evidence.gradients.get(&weight.name)) {
+        (GrowthScore::Random, _) => Ok(Some(chance(state.base.len(), seed, step, &weight.name))),
+        (GrowthScore::Gradient, Some(gradient)) => {
+            Ok(Some(gradient.iter().map(|slope| slope.abs()).collect()))
+        }
+        (GrowthScore::Gradient, None) => Err(TrainError::NoGradient { name: weight.name.clone() }),
+    }
+}
+
 fn search(
     weight: &PlannedWeight,
     state: &State,
     scores: &[f32],
+    growth: Option<&[f32]>,
     sparsity: f64,
     seed: u64,
     step: usize,
 ) -> Result<Change, PatternError> {
+    let (rows, cols) = (weight.view.rows(), weight.view.cols());
     let scores = weight.view.to_matrix(scores);
-    let scores = Scores::new(weight.view.rows(), weight.view.cols(), &scores)?;
     let order = RowOrder::new(state.row_order.clone())?;
-    let mut search = Search { seed, ..Search::default() };
-    // The search is cold until something has been dropped: only then is there an order to start from.
-    if state.keep.contains(&0) {
-        search.start = match (weight.regroup, weight.regrow) {
-            // A row that moved to a group with other columns would get dropped weights back.
-            (_, Regrow::Never) | (Regroup::FirstUpdate, _) => Start::Fixed(&order),
-            (Regroup::EveryUpdate, _) => Start::Warm(&order),
-        };
-    }
-    let found = weight.pattern.project(&scores, sparsity, &search)?;
+    let found = match (weight.regrow, growth) {
+        (Regrow::Grow(growth), Some(ranks)) => {
+            let mask = Mask::from_bytes(rows, cols, &weight.view.to_matrix(&state.keep))?;
+            let ranks = weight.view.to_matrix(ranks);
+            // What cannot be ranked is refused as scores are.
+            Scores::new(rows, cols, &ranks)?;
+            let (pattern, scores) = (&weight.pattern, scores.as_slice());
+            let moving = Moving { pattern, order: &order, mask: &mask, scores, growth: &ranks };
+            moving.project(sparsity, growth.share(weight.schedule.progress(step)))?
+        }
+        _ => {
+            let mut search = Search { seed, ..Search::default() };
+            // The search is cold until something has been dropped: only then is there an order to start
+            // from.
+            if state.keep.contains(&0) {
+                search.start = match (weight.regroup, weight.regrow) {
+                    // A row that moved to a group with other columns would get dropped weights back.
+                    (_, Regrow::Never) | (Regroup::FirstUpdate, _) => Start::Fixed(&order),
+                    (Regroup::EveryUpdate, _) => Start::Warm(&order),
+                };
+            }
+            weight.pattern.project(&Scores::new(rows, cols, &scores)?, sparsity, &search)?
+        }
+    };
     let row_order = found.row_order.map_or(state.row_order.clone(), |o| o.as_slice().to_vec());
-    let zero_dropped = step == weight.schedule.end || weight.regrow == Regrow::Never;
-    Ok(Change { keep: weight.view.to_stored(&found.mask.to_bytes()), row_order, zero_dropped })
+    let keep = weight.view.to_stored(&found.mask.to_bytes());
+    let stays = match weight.regrow.is_hard() {
+        // Momentum moves dropped weights a little on: what grows starts at zero all the same.
+        true => Some(keep.iter().zip(&state.keep).map(|(new, old)| new & old).collect()),
+        false => (step == weight.schedule.end).then(|| keep.clone()),
+    };
+    Ok(Change { keep, row_order, stays })
 }

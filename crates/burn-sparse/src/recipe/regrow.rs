@@ -1,0 +1,132 @@
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+/// Whether a dropped weight may come back while the ramp rises: `"never"`, `"straight-through"`, or
+/// `{ fraction, anneal, score }`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Regrow {
+    /// Never: its gradient is masked and it scores nothing.
+    Never,
+    /// The gradient passes straight through the mask, so dropped weights go on learning and compete
+    /// at the next update.
+    #[default]
+    StraightThrough,
+    /// Every update drops a share of what is kept and lets as much grow elsewhere, at zero. Between
+    /// updates only kept weights learn.
+    Grow(Growth),
+}
+
+/// How much moves at an update, and to where.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Growth {
+    /// The share of kept weights that the first update moves, above 0 and up to a half.
+    #[serde(default = "three_tenths")]
+    pub fraction: f64,
+    /// How that share falls towards the end of the ramp.
+    #[serde(default)]
+    pub anneal: Anneal,
+    /// What ranks the weights that may grow.
+    #[serde(default)]
+    pub score: GrowthScore,
+}
+
+/// How the share that moves falls from the start of a ramp to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Anneal {
+    /// Along half a cosine, to nothing.
+    #[default]
+    Cosine,
+    /// It does not.
+    Constant,
+}
+
+/// What ranks the weights that may grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrowthScore {
+    /// The magnitude of the gradient of the batch before the update (Evci et al., "RigL", 2020).
+    #[default]
+    Gradient,
+    /// Chance (Mocanu et al., "SET", 2018).
+    Random,
+}
+
+impl Regrow {
+    /// Whether dropped weights are zero and learn nothing.
+    pub(crate) fn is_hard(self) -> bool {
+        self != Self::StraightThrough
+    }
+
+    /// Whether updates look at gradients.
+    pub(crate) fn needs_gradient(self) -> bool {
+        matches!(self, Self::Grow(Growth { score: GrowthScore::Gradient, .. }))
+    }
+}
+
+impl Growth {
+    /// The share that moves at `progress`, 0 to 1, of the ramp.
+    pub fn share(&self, progress: f64) -> f64 {
+        match self.anneal {
+            Anneal::Constant => self.fraction,
+            Anneal::Cosine => {
+                self.fraction * (1.0 + (std::f64::consts::PI * progress.clamp(0.0, 1.0)).cos())
+                    / 2.0
+            }
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if self.fraction > 0.0 && self.fraction <= 0.5 {
+            return Ok(());
+        }
+        Err(format!("fraction is {}, expected a share above 0 and up to 0.5", self.fraction))
+    }
+}
+
+fn three_tenths() -> f64 {
+    0.3
+}
+
+impl Serialize for Regrow {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Never => to.serialize_str("never"),
+            Self::StraightThrough => to.serialize_str("straight-through"),
+            Self::Grow(growth) => growth.serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Regrow {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Spelled;
+
+        impl<'de> Visitor<'de> for Spelled {
+            type Value = Regrow;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("`never`, `straight-through` or { fraction, anneal, score }")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Regrow, E> {
+                match text {
+                    "never" => Ok(Regrow::Never),
+                    "straight-through" => Ok(Regrow::StraightThrough),
+                    other => Err(E::unknown_variant(other, &["never", "straight-through"])),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Regrow, A::Error> {
+                Growth::deserialize(MapAccessDeserializer::new(map)).map(Regrow::Grow)
+            }
+        }
+
+        from.deserialize_any(Spelled)
+    }
+}

@@ -1,0 +1,251 @@
+//! Masks whose weights move: drop and grow inside the pattern.
+
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::AdamWConfig;
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse::train::Sparse;
+
+#[derive(Module, Debug)]
+struct Net {
+    layer: Linear,
+}
+
+impl Net {
+    fn new(device: &Device) -> Self {
+        device.seed(3);
+        Self { layer: LinearConfig::new(INPUTS, OUTPUTS).with_bias(false).init(device) }
+    }
+}
+
+const INPUTS: usize = 64;
+const OUTPUTS: usize = 48;
+
+#[derive(Debug)]
+struct Loss;
+
+impl ItemLazy for Loss {
+    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
+        Ok(self)
+    }
+}
+
+impl TrainStep for Net {
+    type Input = Tensor<2>;
+    type Output = Loss;
+
+    fn step(&self, x: Tensor<2>) -> TrainOutput<Loss> {
+        let loss = (self.layer.forward(x) - 1.0).powi_scalar(2).mean();
+        TrainOutput::new(self, loss.backward(), Loss)
+    }
+}
+
+const PATTERNS: [&str; 6] = [
+    "{ kind = \"unstructured\" }",
+    "{ kind = \"balanced\", block = 16 }",
+    "{ kind = \"n-of-m\", keep = 4, of = 16 }",
+    "{ kind = \"vector-wise\", vector = 8 }",
+    "{ kind = \"shfl-bw\", vector = 8 }",
+    "{ kind = \"block-wise\", block = 4 }",
+];
+
+/// 75 % from the first update on, updates every second step until step 20.
+fn recipe(pattern: &str, regrow: &str) -> Recipe {
+    let sparsity = if pattern.contains("n-of-m") { "" } else { "sparsity = 0.75" };
+    let text = format!(
+        "version = 1\ntask = \"test\"\n[[prune]]\npattern = {pattern}\n{sparsity}\n\
+         curve = [[0.0, 1.0], [1.0, 1.0]]\nend = \"20 steps\"\nevery = \"2 steps\"\n\
+         regrow = {regrow}\n"
+    );
+    text.parse().unwrap()
+}
+
+/// Only the first half of the inputs ever fires, so only its weights have a gradient.
+fn half_seen(device: &Device) -> Tensor<2> {
+    let half = [4, INPUTS / 2];
+    Tensor::cat(vec![Tensor::ones(half, device), Tensor::zeros(half, device)], 1)
+}
+
+/// The stored weight, its mask and its row order.
+#[derive(Default)]
+struct State {
+    path: Vec<String>,
+    weight: Vec<f32>,
+    states: BTreeMap<String, Vec<i32>>,
+}
+
+impl ModuleVisitor for State {
+    fn enter_module(&mut self, name: &str, _kind: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _kind: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.weight = param.base().into_data().try_into_vec().unwrap();
+    }
+
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        let values = param.val().into_data().convert::<i32>().try_into_vec().unwrap();
+        self.states.insert(self.path.last().unwrap().clone(), values);
+    }
+}
+
+/// Everything after every step.
+fn train(recipe: &Recipe, steps: usize) -> (Vec<State>, Sparse<Net>) {
+    let device = Device::flex().autodiff();
+    let plan = Plan::new(recipe, &Net::new(&device), 30).unwrap();
+    let mut sparse = plan.attach(Net::new(&device)).unwrap();
+    let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
+    let mut states = Vec::new();
+    let mut look = |sparse: &Sparse<Net>| {
+        let mut state = State::default();
+        sparse.inner().visit(&mut state);
+        states.push(state);
+    };
+    look(&sparse);
+    for _ in 0..steps {
+        let output = TrainStep::step(&sparse, half_seen(&device));
+        sparse = sparse.optimize(&mut optimizer, 1e-2.into(), output.grads);
+        look(&sparse);
+    }
+    (states, sparse)
+}
+
+/// The share of kept weights whose input fires; Burn stores `[inputs, outputs]`.
+fn seen(state: &State) -> f64 {
+    let keep = &state.states["keep"];
+    let count = |keep: &[i32]| keep.iter().sum::<i32>() as f64;
+    count(&keep[..INPUTS / 2 * OUTPUTS]) / count(keep)
+}
+
+#[test]
+fn weights_move_to_where_gradients_are_inside_every_pattern() {
+    for pattern in PATTERNS {
+        let grow = "{ fraction = 0.4, score = \"gradient\" }";
+        let (states, sparse) = train(&recipe(pattern, grow), 22);
+        let kept: Vec<i32> = states.iter().map(|state| state.states["keep"].iter().sum()).collect();
+        assert!(kept.iter().all(|kept| *kept == kept_at_75()), "{pattern}: {kept:?}");
+        let (first, last) = (seen(&states[0]), seen(&states[22]));
+        // Blocks hold no choice between the halves; all others move.
+        if pattern.contains("balanced") || pattern.contains("n-of-m") {
+            assert_eq!(first, last, "{pattern}");
+        } else {
+            assert!(last > first + 0.1, "{pattern}: {first} to {last}");
+        }
+        // Rows stay in the groups that the first update found.
+        let orders: Vec<_> = states.iter().map(|state| &state.states["row_order"]).collect();
+        assert!(orders.windows(2).all(|pair| pair[0] == pair[1]), "{pattern}");
+        sparse.finish().unwrap();
+    }
+}
+
+fn kept_at_75() -> i32 {
+    (INPUTS * OUTPUTS / 4) as i32
+}
+
+#[test]
+fn dropped_weights_are_zero_and_grown_ones_start_there() {
+    for pattern in PATTERNS {
+        for score in ["gradient", "random"] {
+            let grow = format!("{{ fraction = 0.3, score = \"{score}\" }}");
+            let (states, _) = train(&recipe(pattern, &grow), 21);
+            let mut grown = 0;
+            for (step, pair) in states.windows(2).enumerate() {
+                let (before, after) = (&pair[0], &pair[1]);
+                for (at, (&old, &new)) in
+                    before.states["keep"].iter().zip(&after.states["keep"]).enumerate()
+                {
+                    // Momentum may move dropped weights until the next update, but nobody reads them.
+                    let updated = step % 2 == 1 && step < 20;
+                    if updated && (old == 0 || new == 0) {
+                        assert_eq!(after.weight[at], 0.0, "{pattern}, step {step}");
+                    }
+                    assert!(updated || old == new);
+                    grown += usize::from(old == 0 && new == 1);
+                }
+            }
+            assert!(grown > 50, "{pattern}, {score}: {grown} grown");
+        }
+    }
+}
+
+#[test]
+fn what_moves_falls_along_the_ramp_unless_told_otherwise() {
+    let moved = |anneal: &str| -> Vec<usize> {
+        let grow = format!("{{ fraction = 0.5, anneal = \"{anneal}\", score = \"random\" }}");
+        let (states, _) = train(&recipe(PATTERNS[0], &grow), 21);
+        let changed = |pair: &[State]| {
+            let (old, new) = (&pair[0].states["keep"], &pair[1].states["keep"]);
+            old.iter().zip(new).filter(|(old, new)| old != new).count() / 2
+        };
+        // The updates after the first.
+        states.windows(2).skip(1).step_by(2).map(changed).collect()
+    };
+    let cosine = moved("cosine");
+    assert!(cosine.windows(2).all(|pair| pair[0] >= pair[1]), "{cosine:?}");
+    assert_eq!(cosine.last(), Some(&0));
+    assert!(cosine[0] > 200, "{cosine:?}");
+    let constant = moved("constant");
+    assert!(constant.iter().all(|moved| *moved > 200), "{constant:?}");
+}
+
+#[test]
+fn chance_is_the_same_for_the_same_seed_and_another_for_another() {
+    let keep = |seed: u64| {
+        let mut recipe = recipe(PATTERNS[4], "{ score = \"random\" }");
+        recipe.seed = seed;
+        train(&recipe, 20).0.pop().unwrap().states["keep"].clone()
+    };
+    assert_eq!(keep(1), keep(1));
+    assert_ne!(keep(1), keep(2));
+}
+
+#[test]
+fn growth_that_cannot_be_meant_is_refused() {
+    let refuse = |pattern: &str, regrow: &str| {
+        let text = format!(
+            "version = 1\ntask = \"t\"\n[[prune]]\npattern = {pattern}\nsparsity = 0.75\n\
+             end = \"4 steps\"\nregrow = {regrow}\n"
+        );
+        match text.parse::<Recipe>() {
+            Err(error) => error.to_string(),
+            Ok(recipe) => {
+                let net = Net::new(&Device::flex().autodiff());
+                Plan::new(&recipe, &net, 10).unwrap_err().to_string()
+            }
+        }
+    };
+    let balanced = PATTERNS[1];
+    for (pattern, regrow, hint) in [
+        (balanced, "{ fraction = 0.9 }", "prune[0].regrow"),
+        (balanced, "{ fraction = 0.9 }", "above 0 and up to 0.5"),
+        (balanced, "{ fraction = 0.0 }", "above 0 and up to 0.5"),
+        (balanced, "{ fractoin = 0.3 }", "did you mean `fraction`?"),
+        (balanced, "{ score = \"luck\" }", "`luck`"),
+        (balanced, "\"sometimes\"", "`sometimes`"),
+        (balanced, "3", "{ fraction, anneal, score }"),
+        ("{ kind = \"hinm\", vector = 8, keep = 2, of = 4 }", "{ fraction = 0.3 }", "hinm"),
+    ] {
+        let error = refuse(pattern, regrow);
+        assert!(error.contains(hint), "`{hint}` is not in: {error}");
+    }
+}
+
+#[test]
+fn a_recipe_with_growth_is_written_as_it_is_read() {
+    for regrow in
+        ["\"never\"", "\"straight-through\"", "{ fraction = 0.25, anneal = \"constant\" }"]
+    {
+        let one = recipe(PATTERNS[0], regrow);
+        let again: Recipe = one.to_toml().parse().unwrap();
+        assert_eq!(one, again);
+    }
+}
