@@ -198,6 +198,21 @@ fn what_moves_falls_along_the_ramp_unless_told_otherwise() {
 }
 
 #[test]
+fn decay_draws_dropped_weights_to_zero_while_they_may_still_come_back() {
+    let dropped = |decay: &str| -> f32 {
+        let mut recipe = recipe(PATTERNS[1], "\"straight-through\"").to_toml();
+        recipe = recipe.replace("regrow =", &format!("{decay}\nregrow ="));
+        // Before the last update, which makes them zero.
+        let (mut states, _) = train(&recipe.parse().unwrap(), 19);
+        let state = states.pop().unwrap();
+        let values = state.weight.iter().zip(&state.states["keep"]);
+        values.filter(|(_, keep)| **keep == 0).map(|(weight, _)| weight.abs()).sum()
+    };
+    let (free, drawn) = (dropped(""), dropped("decay = 0.5"));
+    assert!(drawn < 0.8 * free, "{drawn} of {free}");
+}
+
+#[test]
 fn chance_is_the_same_for_the_same_seed_and_another_for_another() {
     let keep = |seed: u64| {
         let mut recipe = recipe(PATTERNS[4], "{ score = \"random\" }");
@@ -232,6 +247,8 @@ fn growth_that_cannot_be_meant_is_refused() {
         (balanced, "{ score = \"luck\" }", "`luck`"),
         (balanced, "\"sometimes\"", "`sometimes`"),
         (balanced, "3", "{ fraction, anneal, score }"),
+        (balanced, "\"never\"\ndecay = 0.1", "prune[0].decay"),
+        (balanced, "\"straight-through\"\ndecay = -1.0", "prune[0].decay"),
         ("{ kind = \"hinm\", vector = 8, keep = 2, of = 4 }", "{ fraction = 0.3 }", "hinm"),
     ] {
         let error = refuse(pattern, regrow);

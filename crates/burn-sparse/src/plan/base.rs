@@ -58,6 +58,9 @@ pub struct PlannedWeight {
     pub score: Score,
     /// Whether dropped weights may come back during the ramp.
     pub regrow: Regrow,
+    /// How strongly weights that are dropped but go on learning are drawn to zero.
+    #[serde(default)]
+    pub decay: f64,
     /// When its row order is searched again.
     pub regroup: Regroup,
 }
@@ -114,6 +117,7 @@ impl Plan {
                         schedule,
                         score: rule.score,
                         regrow: rule.regrow,
+                        decay: rule.decay,
                         regroup: rule.regroup,
                     });
                 }

@@ -40,6 +40,7 @@ impl Plan {
                 schedule: Schedule { start: 0, end: 0, every: 1, curve: Curve::default(), target },
                 score: Score::Magnitude,
                 regrow: Regrow::Never,
+                decay: 0.0,
                 regroup: Regroup::FirstUpdate,
             });
         }

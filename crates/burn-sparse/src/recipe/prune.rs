@@ -42,6 +42,10 @@ pub struct PruneTable {
     /// Whether a dropped weight may come back while the ramp rises.
     #[serde(default)]
     pub regrow: Regrow,
+    /// Draws weights that are dropped towards zero while they go on learning: this times the weight is
+    /// added to its gradient, with `"straight-through"` (Zhou et al., "SR-STE", 2021, equation 9).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub decay: f64,
     /// When Shfl-BW's row order is searched again.
     #[serde(default)]
     pub regroup: Regroup,
@@ -73,6 +77,10 @@ pub enum Regroup {
 
 fn nearly_all() -> f64 {
     0.99
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn prunable() -> Vec<String> {
@@ -128,6 +136,15 @@ impl PruneTable {
         }
         if self.every.value == 0.0 {
             return Err(RecipeError::value(key("every"), "is 0, expected at least \"1 steps\""));
+        }
+        if !(self.decay >= 0.0 && self.decay.is_finite()) {
+            let reason = format!("is {}, expected 0 or a positive number", self.decay);
+            return Err(RecipeError::value(key("decay"), reason));
+        }
+        if self.decay > 0.0 && self.regrow != Regrow::StraightThrough {
+            let reason = "needs regrow = \"straight-through\": otherwise dropped weights are zero \
+                          already";
+            return Err(RecipeError::value(key("decay"), reason));
         }
         if let Regrow::Grow(growth) = &self.regrow {
             growth.validate().map_err(|reason| RecipeError::value(key("regrow"), reason))?;

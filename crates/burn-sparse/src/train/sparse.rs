@@ -133,20 +133,22 @@ impl<M: Module> Sparse<M> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Masks the gradients of weights that may not come back, or whose masks are final.
+    /// Masks the gradients of weights that may not come back, or whose masks are final, and draws dropped
+    /// weights that may to zero.
     fn filter(&self, step: usize, grads: GradientsParams) -> GradientsParams {
-        let hard: Vec<&str> = self
-            .plan
-            .weights
-            .iter()
-            .filter(|weight| weight.regrow.is_hard() || step >= weight.schedule.end)
-            .map(|weight| weight.name.as_str())
-            .collect();
-        if hard.is_empty() {
+        let action = |weight: &PlannedWeight| match weight.decay {
+            _ if weight.regrow.is_hard() || step >= weight.schedule.end => Some(Action::Mask),
+            0.0 => None,
+            decay => Some(Action::Decay(decay)),
+        };
+        let weights = self.plan.weights.iter();
+        let actions: BTreeMap<&str, Action> =
+            weights.filter_map(|w| Some((w.name.as_str(), action(w)?))).collect();
+        if actions.is_empty() {
             return grads;
         }
         let keeps = keeps(&self.inner);
-        let mut filter = Filter { path: Path::default(), keeps, hard, grads };
+        let mut filter = Filter { path: Path::default(), keeps, actions, grads };
         self.inner.visit(&mut filter);
         filter.grads
     }
@@ -175,10 +177,19 @@ impl<M: Module> Sparse<M> {
     }
 }
 
+/// What happens to the gradient of a weight.
+#[derive(Clone, Copy)]
+enum Action {
+    /// Dropped weights get none.
+    Mask,
+    /// Dropped weights get theirs, and this times their value.
+    Decay(f64),
+}
+
 struct Filter<'a> {
     path: Path,
     keeps: BTreeMap<String, Tensor<1, Int>>,
-    hard: Vec<&'a str>,
+    actions: BTreeMap<&'a str, Action>,
     grads: GradientsParams,
 }
 
@@ -193,13 +204,19 @@ impl ModuleVisitor for Filter<'_> {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.path.name();
-        if !self.hard.contains(&name.as_str()) {
-            return;
-        }
+        let Some(action) = self.actions.get(name.as_str()) else { return };
         if let Some(keep) = self.keeps.remove(&name)
             && let Some(grad) = self.grads.remove::<D>(param.id)
         {
-            self.grads.register(param.id, masked(grad, keep.inner()));
+            let keep = keep.inner();
+            let grad = match *action {
+                Action::Mask => masked(grad, keep),
+                Action::Decay(decay) => {
+                    let weight = param.base().inner();
+                    grad + (weight.clone() - masked(weight, keep)) * decay
+                }
+            };
+            self.grads.register(param.id, grad);
         }
     }
 }
