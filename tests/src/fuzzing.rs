@@ -1,6 +1,6 @@
 //! What any bytes must do: be refused, or mean the same after being written again.
 
-use burn_sparse::pattern::format::{Entry, PackedFile};
+use burn_sparse::pattern::format::{Entry, PackedEntry, PackedFile};
 use burn_sparse::recipe::Recipe;
 
 /// Weights of a matrix that is unpacked to be compared.
@@ -14,16 +14,40 @@ pub fn packed_file(bytes: &[u8]) {
     let Ok(file) = PackedFile::read(bytes) else { return };
     let written = file.to_bytes().expect("what was read can be written");
     let again = PackedFile::read(written.as_slice()).expect("what was written can be read");
-    assert!(again.to_bytes().expect("as before") == written, "written otherwise the second time");
-    for entry in file.entries.values() {
-        if let Entry::Packed(entry) = entry
-            && entry.packed.rows() * entry.packed.cols() <= UNPACKED
-        {
-            let mask = entry.packed.mask();
-            entry.pattern.check(&mask, entry.packed.row_order()).expect("its own pattern");
-            assert_eq!(mask.hash(), entry.packed.mask_hash());
-            assert_eq!(entry.packed.unpack().len(), mask.rows() * mask.cols());
+    assert_eq!(file.metadata, again.metadata);
+    assert!(file.entries.keys().eq(again.entries.keys()), "other parameters the second time");
+    for (entry, again) in file.entries.values().zip(again.entries.values()) {
+        assert_eq!((entry.layer(), entry.shape()), (again.layer(), again.shape()));
+        assert_eq!(entry.float(), again.float());
+        match (entry, again) {
+            (Entry::Dense { values, .. }, Entry::Dense { values: again, .. }) => {
+                assert!(bits(values).eq(bits(again)), "other values the second time");
+            }
+            (Entry::Packed(entry), Entry::Packed(again)) => {
+                assert!(bits(entry.packed.values()).eq(bits(again.packed.values())));
+                assert_eq!(entry.packed.mask_hash(), again.packed.mask_hash());
+                assert_eq!(entry.packed.row_order(), again.packed.row_order());
+                assert_eq!((&entry.view, entry.pattern), (&again.view, again.pattern));
+                check_mask(entry);
+            }
+            _ => panic!("packed once, dense once"),
         }
+    }
+}
+
+/// Values to the bit: NaN equals itself.
+fn bits(values: &[f32]) -> impl Iterator<Item = u32> + '_ {
+    values.iter().map(|value| value.to_bits())
+}
+
+fn check_mask(entry: &PackedEntry) {
+    let packed = &entry.packed;
+    if packed.rows() * packed.cols() <= UNPACKED {
+        let mask = packed.mask();
+        entry.pattern.check(&mask, packed.row_order()).expect("its own pattern");
+        assert_eq!(mask.hash(), packed.mask_hash());
+        assert_eq!(mask.kept(), packed.kept());
+        assert_eq!(packed.unpack().len(), mask.rows() * mask.cols());
     }
 }
 

@@ -103,13 +103,18 @@ pub(crate) fn text(text: &str) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// The widest column of a table.
+const WIDEST: usize = 120;
+
 /// Rows of equal width, the first one as a heading; numbers to the right.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
     };
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    // A cell may be a name from a file, of any length: what is longer stands out.
+    let widths: Vec<usize> =
+        (0..columns).map(|column| width(column).unwrap_or(0).min(WIDEST)).collect();
     let line = |row: &Vec<String>| {
         let cell = |(column, cell): (usize, &String)| {
             let number = cell.starts_with(|first: char| first.is_ascii_digit());

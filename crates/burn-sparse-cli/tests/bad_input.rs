@@ -136,6 +136,23 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     replace(&mut other_version, br#""burn-sparse.version":"1""#, br#""burn-sparse.version":"9""#);
     refuse(&other_version, &["`burn-sparse.version` is `9`, expected `1`"]);
 
+    // A plan that never ends, and a square weight whose view is turned.
+    let mut endless = bytes.clone();
+    
+    replace(&mut endless, br#"\"every\":00"#, br#"\"every\": 0"#);
+    refuse(&endless, &["`burn-sparse.plan`", "ramps that end"]);
+    let mut turned = bytes.clone();
+    let linear = br#"\"view\":{\"linear\":{\"rows\":256,\"cols\":256}}"#;
+    let conv = br#"\"view\":{\"conv\":{\"rows\":256,\"channels\":256,\"kernel\":[]}}"#;
+    let growth = conv.len() - linear.len();
+    let at = turned.windows(linear.len()).position(|window| window == linear).unwrap();
+    turned.splice(at..at + linear.len(), conv.iter().copied());
+    let length = u64::from_le_bytes(turned[..8].try_into().unwrap()) + growth as u64;
+    turned[..8].copy_from_slice(&length.to_le_bytes());
+    std::fs::write(folder.join("bad.safetensors"), turned).unwrap();
+    let hints = ["does not fit the model", "fc2.weight is packed as Conv"];
+    assert_refused(&run(folder, &["eval", "bad.safetensors"]), &hints);
+
     // The file of one task under the name of another.
     let mut other_task = bytes.clone();
     replace(&mut other_task, br#"task = \"glyphs-mlp\""#, br#"task = \"mnist-mlp\" "#);

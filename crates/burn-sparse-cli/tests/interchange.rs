@@ -105,6 +105,8 @@ fn weights_come_back_from_pytorchs_layout_and_from_sparse_bitmask() {
     assert_refused(&run(folder, &other), &[hint]);
     let nameless = ["import", "bits.safetensors", "--task", "glyphs", "--out", "x"];
     assert_refused(&run(folder, &nameless), &["glyphs", "glyphs-mlp"]);
+    let ours = ["import", "run/checkpoint.safetensors", "--task", "glyphs-mlp", "--out", "x"];
+    assert_refused(&run(folder, &ours), &["is a burn-sparse checkpoint already"]);
     let misspelt = [&arguments[..], &["--rename", "fc1"]].concat();
     assert_eq!(run(folder, &misspelt).status.code(), Some(2));
     assert!(!folder.join("x").exists());
@@ -130,6 +132,22 @@ fn two_byte_values_halve_the_file_and_hardly_move_the_metric() {
         let [a, b] = [&out, "again.safetensors"].map(|p| std::fs::read(folder.join(p)).unwrap());
         assert!(a == b, "{dtype}");
     }
+}
+
+#[test]
+fn values_that_a_narrower_type_cannot_hold_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    success(folder, &["export", "run", "--format", "dense", "--out", "dense.safetensors"]);
+    let mut bytes = std::fs::read(folder.join("dense.safetensors")).unwrap();
+    let at = bytes.len() - 4;
+    bytes[at..].copy_from_slice(&1e5_f32.to_le_bytes());
+    std::fs::write(folder.join("large.safetensors"), bytes).unwrap();
+    let export = ["export", "large.safetensors", "--format", "dense", "--out", "x", "--dtype"];
+    let refused = run(folder, &[&export[..], &["f16"]].concat());
+    assert_refused(&refused, &["parameter head.weight: 1e5 is more than F16 holds"]);
+    success(folder, &[&export[..], &["bf16"]].concat());
 }
 
 /// Fine-tunes for an epoch, masks as they are.

@@ -160,6 +160,17 @@ fn what_cannot_be_pruned_is_refused_and_leaves_an_older_output() {
             vec!["matches q*", "a.weight", "b.weight", "c.weight", "conv.weight"],
         ),
         ("in.safetensors", &[&balanced[..3], &["0.99"]].concat(), vec!["keeps 0 of 8"]),
+        ("in.safetensors", &[&balanced[..3], &["75"]].concat(), vec!["sparsity is 75"]),
+        (
+            "in.safetensors",
+            &[&balanced[..3], &["75", "--distribution", "erdos-renyi"]].concat(),
+            vec!["sparsity is 75", "0.75 is 75 %"],
+        ),
+        (
+            "in.safetensors",
+            &[&balanced[..3], &["NaN", "--distribution", "erdos-renyi"]].concat(),
+            vec!["sparsity is NaN"],
+        ),
     ] {
         let arguments = [&["prune", file, "--out", "out.safetensors"], more].concat();
         assert_refused(&run(folder, &arguments), &hints);

@@ -38,6 +38,7 @@ impl Axes {
     fn raw_density(&self, distribution: Distribution) -> f64 {
         let channels = (self.outputs + self.inputs) as f64;
         match distribution {
+            _ if self.weights() == 0.0 => 0.0,
             Distribution::Uniform | Distribution::Global => 1.0,
             Distribution::ErdosRenyi => channels / (self.outputs * self.inputs) as f64,
             Distribution::ErdosRenyiKernel => {

@@ -214,12 +214,22 @@ refuses! {
         json!({"kind": "balanced", "block": 4}),
         None,
         &[("w.values", "F32", floats(4)), ("w.indices", "U8", vec![0; 4])],
-    ) => "metadata `kept` is missing";
+    ) => "tensor w: its description lacks `kept`";
     n_of_m_that_keeps_another_n: packed(
         json!({"kind": "n-of-m", "keep": 2, "of": 4}),
         Some(1),
         &[("w.values", "F32", floats(4)), ("w.indices", "U8", vec![0; 4])],
     ) => "mask breaks n-of-m(keep=2,of=4)";
+    kept_where_nothing_is_counted: packed(
+        json!({"kind": "unstructured"}),
+        Some(1),
+        &[("w.values", "F32", floats(4)), ("w.bitmask", "U8", vec![1; 4])],
+    ) => "its description has `kept`, which unstructured does not count";
+    fewer_kept_than_a_short_row_claims: packed(
+        json!({"kind": "balanced", "block": 32}),
+        Some(3),
+        &[("w.values", "F32", floats(4)), ("w.indices", "U8", vec![0; 4])],
+    ) => "number of values is 4, expected 4 rows of 3 to 3";
     a_block_of_nothing: packed(
         json!({"kind": "balanced", "block": 0}),
         Some(1),
@@ -272,7 +282,7 @@ fn sizes_that_the_file_cannot_mean() {
         let tensors = described(json!({"kind": "shfl-bw"}), view, json!([4, 4]), None);
         let arrays = [("w.values", "F32", vec![]), ("w.columns", "U16", vec![])];
         let (header, data) = parts(&tensors, &arrays);
-        refused(&file(&header.to_string(), &data), "more than a file of");
+        refused(&file(&header.to_string(), &data), "more than a file with");
     }
 }
 
@@ -285,4 +295,34 @@ fn a_view_that_is_not_of_the_stored_shape() {
     let turned = header.replace("[10,6]", "[6,10]");
     let hint = "a view of [10, 6], the layer stores [6, 10]";
     refused(&file(&turned, &bytes[8 + length..]), hint);
+}
+
+#[test]
+fn many_masks_that_are_each_small_enough() {
+    let view = json!({"linear": {"rows": 4096, "cols": 4096}});
+    let one = described(json!({"kind": "shfl-bw"}), view, json!([4096, 4096]), None);
+    let one: Value = serde_json::from_str(&one).unwrap();
+    let many: serde_json::Map<String, Value> =
+        (0..5).map(|at| (format!("w{at}"), one["w"].clone())).collect();
+    let (header, data) = parts(&Value::from(many).to_string(), &[]);
+    refused(&file(&header.to_string(), &data), "tensor w4: claims 4096x4096 weights");
+}
+
+#[test]
+fn an_array_that_two_parameters_would_read() {
+    let bytes = std::fs::read("tests/golden/balanced.safetensors").unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
+    let twice = r#"{\"fc.weight.values\":{\"layer\":\"Linear\",\"shape\":[6,5]},\"fc.bias\""#;
+    let header = header.replacen(r#"{\"fc.bias\""#, twice, 1);
+    refused(&file(&header, &bytes[8 + length..]), "fc.weight.values: belongs to two parameters");
+}
+
+#[test]
+fn a_sparsity_that_is_not_the_masks() {
+    let bytes = std::fs::read("tests/golden/balanced.safetensors").unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
+    let header = header.replacen(r#"\"sparsity\":0.5"#, r#"\"sparsity\":0.9"#, 1);
+    refused(&file(&header, &bytes[8 + length..]), "sparsity is 0.9, the mask has 0.5");
 }

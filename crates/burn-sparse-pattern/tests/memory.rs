@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, View};
-use burn_sparse_pattern::{Mask, Packed, Pattern, RowOrder};
+use burn_sparse_pattern::{GroupedPacked, Mask, Packed, Pattern, RowOrder};
 
 /// Counts what is allocated, and the most that ever was.
 struct Counting;
@@ -41,8 +41,12 @@ fn peak(bytes: &[u8]) -> (usize, usize, bool) {
 }
 
 fn file(pattern: Pattern, mask: &Mask, order: Option<&RowOrder>, float: FloatType) -> Vec<u8> {
-    let (rows, cols) = (mask.rows(), mask.cols());
-    let packed = Packed::pack(&pattern, &vec![0.5; rows * cols], mask, order).unwrap();
+    let weights = vec![0.5; mask.rows() * mask.cols()];
+    packed_file(pattern, Packed::pack(&pattern, &weights, mask, order).unwrap(), float)
+}
+
+fn packed_file(pattern: Pattern, packed: Packed, float: FloatType) -> Vec<u8> {
+    let (rows, cols) = (packed.rows(), packed.cols());
     let (layer, view) = ("Linear".into(), View::Linear { rows, cols });
     let entry = Entry::Packed(PackedEntry { layer, view, pattern, packed, float });
     let entries = [("w".to_string(), entry)].into();
@@ -60,7 +64,15 @@ fn memory_stays_within_twice_the_file() {
     let few = Mask::from_fn(2048, 2048, |_, col| col == 7).unwrap();
     let narrow = Mask::from_fn(1 << 20, 1, |row, _| row == 3).unwrap();
     let shfl = Pattern::ShflBw { vector: 2, equal_groups: true };
+    // One row of many columns: its mask alone would be 8 MB.
+    let wide = GroupedPacked::new((1, 1 << 26), 2, vec![12345], None, None, vec![1.0, 0.0]);
+    let wide = packed_file(
+        Pattern::VectorWise { vector: 2, equal_groups: true },
+        Packed::Grouped(wide.unwrap()),
+        FloatType::F32,
+    );
     for (name, bytes) in [
+        ("wide", wide),
         ("unstructured", file(Pattern::Unstructured {}, &dense, None, FloatType::F32)),
         ("unstructured bf16", file(Pattern::Unstructured {}, &dense, None, FloatType::BF16)),
         // A mask of whole words would be eight times this file.

@@ -23,7 +23,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             Dtype::F32 => FloatType::F32,
             Dtype::F16 => FloatType::F16,
             Dtype::Bf16 => FloatType::BF16,
-        });
+        })?;
     }
     checkpoint.write(&arguments.out, format)?;
     let bytes = std::fs::metadata(&arguments.out)?.len();

@@ -30,6 +30,8 @@ pub(super) struct Kind<W, M> {
     /// The task's model inside.
     pub(super) inner: fn(&W) -> &M,
     pub(super) masks: fn(&W) -> Result<Masks, RunError>,
+    /// Whether all mask updates have succeeded so far.
+    pub(super) sound: fn(&W) -> Result<(), RunError>,
 }
 
 /// What the masks are, and what their updates did since the last look.
@@ -80,6 +82,8 @@ impl<T: Task> Session<'_, T> {
                 model = model.optimize(&mut optimizer, rate.into(), output.grads);
                 observer.step(phase, state.epoch + 1, state.step, steps, loss);
                 if observer.interrupted() {
+                    // A resumed run would not know of an update that failed.
+                    (kind.sound)(&model)?;
                     state.seconds += started.elapsed().as_secs_f64();
                     self.folder.save(state, &model, &optimizer)?;
                     return Ok(None);

@@ -94,6 +94,7 @@ pub fn train<T: Task>(
             epochs: table.dense_epochs,
             inner: |model: &T::Model| model,
             masks: |_| Ok(Masks::default()),
+            sound: |_| Ok(()),
         };
         let Some(model) = session.phase(&mut state, dense, optimizer, kind, observer)? else {
             return Ok(Outcome::Interrupted);
@@ -127,6 +128,7 @@ pub fn train<T: Task>(
             let (sparsity, _) = model.masks()?;
             Ok(Masks { sparsity, changed: journal.changed_share(), seconds: journal.seconds })
         },
+        sound: |model: &Sparse<T::Model>| Ok(model.sound()?),
     };
     let Some(sparse) = session.phase(&mut state, sparse, fine_tuner, kind, observer)? else {
         return Ok(Outcome::Interrupted);

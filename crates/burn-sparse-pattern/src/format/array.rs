@@ -72,6 +72,11 @@ impl<'a> Array<'a> {
         }
     }
 
+    /// Its bytes.
+    pub(super) fn size(&self) -> u64 {
+        (self.len() * self.dtype().bitsize() / 8) as u64
+    }
+
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match &self.data {
             Data::Floats(values, FloatType::F32) if cfg!(target_endian = "little") => {
@@ -124,7 +129,7 @@ pub fn write_safetensors(
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let from = end;
-        end += array.len() * array.dtype().bitsize() / 8;
+        end += array.size() as usize;
         let (dtype, shape) = (array.dtype(), array.shape.clone());
         header.serialize_entry(name, &TensorInfo { dtype, shape, data_offsets: (from, end) })?;
     }

@@ -67,6 +67,11 @@ impl<S: Source> Safetensors<S> {
         &self.header
     }
 
+    /// The bytes of all tensors.
+    pub fn data_bytes(&self) -> u64 {
+        self.tensors.last().map_or(0, |(_, info)| info.data_offsets.1 as u64)
+    }
+
     /// The tensors in the order of their bytes.
     pub fn tensors(&self) -> &[(String, TensorInfo)] {
         &self.tensors

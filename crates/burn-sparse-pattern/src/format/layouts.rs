@@ -70,6 +70,8 @@ pub(super) trait Arrays {
     fn bytes(&mut self, suffix: &str) -> Result<Vec<u8>, FormatError>;
     /// Whether there is an array of this name.
     fn has(&self, suffix: &str) -> bool;
+    /// The description of this parameter lacks something.
+    fn lacks(&self, what: &str) -> FormatError;
     /// An error of this parameter.
     fn fail(&self, source: crate::PatternError) -> FormatError;
 }
@@ -91,11 +93,7 @@ pub(super) fn packed(
             UnstructuredPacked::new(shape.0, shape.1, bitmask, values).map(Packed::Unstructured)
         }
         Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
-            let kept = kept.ok_or_else(|| FormatError::Metadata {
-                key: "kept".into(),
-                found: "missing".into(),
-                expected: "the kept weights of a block".into(),
-            })?;
+            let kept = kept.ok_or_else(|| arrays.lacks("`kept`, the kept weights of a block"))?;
             let indices = arrays.bytes("indices")?;
             BalancedPacked::new(shape, block, kept, values, indices).map(Packed::Balanced)
         }

@@ -54,9 +54,10 @@
 //! | `mask_hash` | 16 hexadecimal digits | the first 8 bytes of SHA-256 over `rows` and `cols` as u64 and the mask's rows, each padded to 64-bit words, lowest column in the lowest bit |
 //! | `kept` | whole number | kept weights of a full block; balanced and n-of-m |
 //!
-//! A reader refuses everything else: other versions, unknown keys, arrays that belong to no parameter or
-//! to two, names that occur twice, ids out of range or out of order, row orders that are no permutation,
-//! masks that break their pattern or miss their hash.
+//! A reader refuses other versions, unknown keys in the description of a parameter, arrays that belong to
+//! no parameter or to two, names that occur twice, ids out of range or out of order, row orders that are
+//! no permutation, masks that break their pattern or miss their hash, and more mask bits than 2^26 and 2^12
+//! for every byte of arrays. It takes ids and group offsets of either width.
 //!
 //! ```
 //! use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, View};
@@ -83,6 +84,7 @@ mod float;
 mod info;
 mod layouts;
 mod packed_file;
+mod plausible;
 mod read;
 mod source;
 mod unique;

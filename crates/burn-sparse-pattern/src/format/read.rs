@@ -1,6 +1,7 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rayon::prelude::*;
 use safetensors::Dtype;
@@ -9,16 +10,15 @@ use safetensors::tensor::TensorInfo;
 use super::info::{PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY};
 use super::layouts::{self, Arrays, IDS};
 use super::unique::Unique;
-use super::{Entry, FloatType, FormatError, PackedEntry, PackedFile, Safetensors, Source, View};
-use crate::PatternError;
-
-/// Bits of a mask for every byte of its file, at most: one kept f32 in 2048 weights. A mask is never in
-/// memory as a whole, but hashing it takes time.
-const BITS_PER_BYTE: u64 = 512;
+use super::{
+    Entry, FloatType, FormatError, PackedEntry, PackedFile, Safetensors, Source, plausible,
+};
+use crate::{Pattern, PatternError};
 
 impl PackedFile {
     /// Reads a file in pieces and checks everything in it: lengths, ids, orders, patterns, mask hashes.
-    /// Takes no more memory than the file has bytes, twice that where values are of two bytes.
+    /// Arrays take no more memory than the file has bytes, twice that where values are of two bytes; the
+    /// header's JSON takes several times its length while it is read.
     ///
     /// # Errors
     /// Names the tensor, what was expected and what was found.
@@ -31,13 +31,11 @@ impl PackedFile {
     /// # Errors
     /// As [`Self::open`].
     pub fn read(source: impl Source) -> Result<Self, FormatError> {
-        Reader { bytes: source.size()?, file: Safetensors::open(source)? }.read()
+        Reader { file: Safetensors::open(source)? }.read()
     }
 }
 
 struct Reader<S> {
-    /// Bytes of the file.
-    bytes: u64,
     file: Safetensors<S>,
 }
 
@@ -47,110 +45,81 @@ impl<S: Source> Reader<S> {
         let version = metadata.remove(VERSION_KEY);
         if version.as_deref() != Some(VERSION) {
             let found = version.map_or("missing".into(), |version| format!("`{version}`"));
-            return Err(wrong(VERSION_KEY, found, format!("`{VERSION}`")));
+            return Err(wrong_metadata(VERSION_KEY, found, format!("`{VERSION}`")));
         }
         let Some(text) = metadata.remove(TENSORS_KEY) else {
-            return Err(wrong(TENSORS_KEY, "missing".into(), "a map".into()));
+            return Err(wrong_metadata(TENSORS_KEY, "missing".into(), "a map".into()));
         };
         let infos: Unique<ParameterInfo> = serde_json::from_str(&text)
-            .map_err(|error| wrong(TENSORS_KEY, error.to_string(), "valid JSON".into()))?;
-        let tensors: BTreeMap<&str, &TensorInfo> =
-            self.file.tensors().iter().map(|(name, info)| (name.as_str(), info)).collect();
-        let read: Vec<Result<_, FormatError>> = infos
+            .map_err(|error| wrong_metadata(TENSORS_KEY, error.to_string(), "valid JSON".into()))?;
+        let views = infos.0.iter().filter_map(|(name, info)| {
+            info.packed.as_ref().map(|packed| (name.as_str(), &packed.view))
+        });
+        plausible::check(views, self.file.data_bytes())?;
+        let tensors = self.file.tensors().iter();
+        let tensors = tensors.map(|(name, info)| (name.as_str(), (info, AtomicBool::new(false))));
+        let tensors: BTreeMap<&str, (&TensorInfo, AtomicBool)> = tensors.collect();
+        let read: Vec<Result<(String, Entry), FormatError>> = infos
             .0
             .into_par_iter()
             .map(|(name, info)| {
-                let mut tensors =
-                    Tensors { file: &self.file, tensors: &tensors, name: &name, taken: Vec::new() };
-                let entry = self.entry(&mut tensors, info)?;
-                let taken = tensors.taken;
-                Ok((name, entry, taken))
+                let arrays = Tensors { file: &self.file, tensors: &tensors, name: &name };
+                let entry = entry(arrays, info)?;
+                Ok((name, entry))
             })
             .collect();
-        let (mut entries, mut unseen) = (BTreeMap::new(), BTreeSet::new());
-        unseen.extend(tensors.keys().map(|name| name.to_string()));
-        for read in read {
-            let (name, entry, taken) = read?;
-            for tensor in taken {
-                if !unseen.remove(&tensor) {
-                    return Err(FormatError::tensor(tensor, "belongs to two parameters"));
-                }
-            }
-            entries.insert(name, entry);
-        }
-        match unseen.pop_first() {
-            Some(name) => Err(FormatError::tensor(name, "belongs to no parameter")),
+        let entries = read.into_iter().collect::<Result<_, _>>()?;
+        match tensors.iter().find(|(_, (_, taken))| !taken.load(Relaxed)) {
+            Some((name, _)) => Err(FormatError::tensor(*name, "belongs to no parameter")),
             None => Ok(PackedFile { entries, metadata }),
         }
     }
+}
 
-    fn entry(
-        &self,
-        tensors: &mut Tensors<'_, S>,
-        info: ParameterInfo,
-    ) -> Result<Entry, FormatError> {
-        let ParameterInfo { layer, shape, packed } = info;
-        let Some(packed) = packed else {
-            let found = tensors.take("")?;
-            if found.shape != shape {
-                let reason = format!("shape is {:?}, expected {shape:?}", found.shape);
-                return Err(FormatError::tensor(tensors.name, reason));
-            }
-            let (values, float) = tensors.floats(found, tensors.name)?;
-            return Ok(Entry::Dense { layer, shape, values, float });
-        };
-        let entry = self.packed(tensors, layer, packed)?;
-        let seen = entry.view.stored_shape();
-        if seen != shape {
-            let reason = format!("a view of {seen:?}, the layer stores {shape:?}");
+fn entry<S: Source>(
+    mut tensors: Tensors<'_, S>,
+    info: ParameterInfo,
+) -> Result<Entry, FormatError> {
+    let ParameterInfo { layer, shape, packed } = info;
+    let Some(packed) = packed else {
+        let found = tensors.take("")?;
+        if found.shape != shape {
+            let reason = format!("shape is {:?}, expected {shape:?}", found.shape);
             return Err(FormatError::tensor(tensors.name, reason));
         }
-        Ok(Entry::Packed(entry))
+        let (values, float) = tensors.floats(found, tensors.name)?;
+        return Ok(Entry::Dense { layer, shape, values, float });
+    };
+    let PackedInfo { pattern, view, sparsity, mask_hash, kept } = packed;
+    let name = tensors.name;
+    let wrong = |reason| Err(FormatError::tensor(name, reason));
+    let seen = view.stored_shape();
+    if seen != shape {
+        return wrong(format!("a view of {seen:?}, the layer stores {shape:?}"));
     }
-
-    fn packed(
-        &self,
-        tensors: &mut Tensors<'_, S>,
-        layer: String,
-        info: PackedInfo,
-    ) -> Result<PackedEntry, FormatError> {
-        let PackedInfo { pattern, view, mask_hash, kept, .. } = info;
-        self.refuse_implausible(tensors.name, &view)?;
-        let shape = (view.rows(), view.cols());
-        let (packed, float) = layouts::packed(shape, &pattern, kept, tensors)?;
-        let found = packed.mask_hash();
-        if found != mask_hash {
-            let (name, expected) = (tensors.name.into(), mask_hash);
-            return Err(FormatError::Hash { name, expected, found });
-        }
-        Ok(PackedEntry { layer, view, pattern, packed, float })
+    if kept.is_some() && !matches!(pattern, Pattern::Balanced { .. } | Pattern::NOfM { .. }) {
+        return wrong(format!("its description has `kept`, which {pattern} does not count"));
     }
-
-    /// Hashing a mask takes a bit for every weight that the metadata claims, kept or not.
-    fn refuse_implausible(&self, name: &str, view: &View) -> Result<(), FormatError> {
-        let (rows, cols) = (view.rows(), view.cols());
-        // Rows of a mask are whole words.
-        let bits = cols.checked_next_multiple_of(64).and_then(|c| c.checked_mul(rows));
-        match bits {
-            Some(bits) if bits as u64 <= self.bytes.saturating_mul(BITS_PER_BYTE) => Ok(()),
-            _ => {
-                let reason = format!(
-                    "claims {rows}x{cols} weights, more than a file of {} bytes can mean",
-                    self.bytes
-                );
-                Err(FormatError::tensor(name, reason))
-            }
-        }
+    let (packed, float) =
+        layouts::packed((view.rows(), view.cols()), &pattern, kept, &mut tensors)?;
+    let found = packed.mask_hash();
+    if found != mask_hash {
+        return Err(FormatError::Hash { name: name.into(), expected: mask_hash, found });
     }
+    // Decimal digits may cost the last bit.
+    let found = packed.sparsity();
+    if (found - sparsity).abs() > 1e-12 {
+        return wrong(format!("sparsity is {sparsity}, the mask has {found}"));
+    }
+    Ok(Entry::Packed(PackedEntry { layer, view, pattern, packed, float }))
 }
 
 /// The arrays of the parameter `name`.
 struct Tensors<'a, S> {
     file: &'a Safetensors<S>,
-    tensors: &'a BTreeMap<&'a str, &'a TensorInfo>,
+    /// All of the file, and whether somebody has taken them.
+    tensors: &'a BTreeMap<&'a str, (&'a TensorInfo, AtomicBool)>,
     name: &'a str,
-    /// The tensors that were handed out.
-    taken: Vec<String>,
 }
 
 impl<'a, S: Source> Tensors<'a, S> {
@@ -158,13 +127,14 @@ impl<'a, S: Source> Tensors<'a, S> {
         if suffix.is_empty() { self.name.into() } else { format!("{}.{suffix}", self.name) }
     }
 
-    fn take(&mut self, suffix: &str) -> Result<&'a TensorInfo, FormatError> {
+    fn take(&self, suffix: &str) -> Result<&'a TensorInfo, FormatError> {
         let name = self.full_name(suffix);
         match self.tensors.get(name.as_str()) {
-            Some(&info) => {
-                self.taken.push(name);
-                Ok(info)
+            // Before it is read: a file may not have its arrays read twice.
+            Some((_, taken)) if taken.swap(true, Relaxed) => {
+                Err(FormatError::tensor(name, "belongs to two parameters"))
             }
+            Some(&(info, _)) => Ok(info),
             None => Err(FormatError::tensor(name, "is missing")),
         }
     }
@@ -214,12 +184,16 @@ impl<S: Source> Arrays for Tensors<'_, S> {
         self.tensors.contains_key(self.full_name(suffix).as_str())
     }
 
+    fn lacks(&self, what: &str) -> FormatError {
+        FormatError::tensor(self.name, format!("its description lacks {what}"))
+    }
+
     fn fail(&self, source: PatternError) -> FormatError {
         FormatError::Pattern { name: self.name.into(), source }
     }
 }
 
-fn wrong(key: &str, found: String, expected: String) -> FormatError {
+fn wrong_metadata(key: &str, found: String, expected: String) -> FormatError {
     FormatError::Metadata { key: key.into(), found, expected }
 }
 

@@ -4,7 +4,7 @@ use crate::Axes;
 
 /// How a stored weight is seen as a matrix `[rows = outputs, cols = reduction]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum View {
     /// A linear layer that stores `[cols, rows]`, as Burn's does.
     Linear {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::info::{PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY};
-use super::{Array, Entry, FormatError, PackedFile, layouts, write_safetensors};
+use super::{Array, Entry, FormatError, PackedFile, layouts, plausible, write_safetensors};
 use crate::Packed;
 
 impl PackedFile {
@@ -21,6 +21,12 @@ impl PackedFile {
                     None
                 }
                 Entry::Packed(entry) => {
+                    let seen = (entry.view.rows(), entry.view.cols());
+                    let found = (entry.packed.rows(), entry.packed.cols());
+                    if seen != found {
+                        let reason = format!("a view of {seen:?} on a matrix of {found:?}");
+                        return Err(FormatError::tensor(name.as_str(), reason));
+                    }
                     let fail = |source| FormatError::Pattern { name: name.clone(), source };
                     entry.packed.check(&entry.pattern).map_err(fail)?;
                     for (suffix, array) in layouts::arrays(entry) {
@@ -41,6 +47,11 @@ impl PackedFile {
             let info = ParameterInfo { layer: entry.layer().into(), shape: entry.shape(), packed };
             infos.insert(name.clone(), info);
         }
+        let views = self.entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Packed(entry) => Some((name.as_str(), &entry.view)),
+            Entry::Dense { .. } => None,
+        });
+        plausible::check(views, arrays.values().map(Array::size).sum())?;
         let mut metadata = self.metadata.clone();
         metadata.insert(VERSION_KEY.into(), VERSION.into());
         let infos = serde_json::to_string(&infos).map_err(std::io::Error::other)?;

@@ -50,7 +50,7 @@ impl BalancedPacked {
                 LAYOUT,
                 "kept weights of a block",
                 kept,
-                format!("at most {block}"),
+                format!("at most {}", block.min(cols)),
             ));
         }
         if indices.len() != values.len() {
@@ -61,7 +61,8 @@ impl BalancedPacked {
             return Err(refuse(LAYOUT, "number of values", 0, "at least one"));
         }
         let full = cols / block * kept;
-        let (low, high) = (full, full + if cols < block { kept } else { cols % block });
+        // A row shorter than a block is one block of its own.
+        let (low, high) = if cols < block { (kept, kept) } else { (full, full + cols % block) };
         if !packed.values.len().is_multiple_of(rows)
             || !(low..=high).contains(&packed.kept_per_row())
         {

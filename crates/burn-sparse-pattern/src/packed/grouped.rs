@@ -1,4 +1,5 @@
-use crate::packed::{refuse, set};
+use crate::packed::refuse;
+use crate::packed::words::Words;
 use crate::{Mask, PatternError, RowOrder};
 
 const LAYOUT: &str = "grouped";
@@ -176,27 +177,23 @@ impl GroupedPacked {
         self.values.len() - short * self.range(self.groups() - 1).len()
     }
 
-    /// Calls `each` with the bits of every row, in the order of rows.
-    pub(super) fn each_row(&self, mut each: impl FnMut(&[u64])) {
+    /// All rows, in their own order.
+    pub(super) fn each_row(&self, words: &mut Words<impl FnMut(&[u64])>) {
         let places = self.row_order.as_ref().map(RowOrder::places);
         let group_of =
             |row: usize| places.as_ref().map_or(row, |places| places[row] as usize) / self.vector;
         let columns = |group| self.columns[self.range(group)].iter().map(|&col| col as usize);
-        let width = self.cols.div_ceil(64);
+        let width = words.width();
         // The rows of a group are far apart in this order but have the same bits: those of all groups are
         // kept, unless so few columns are that they would take more memory than the weights.
         if self.groups() * width * size_of::<u64>() <= self.values.len() {
-            let mut bits = vec![0; self.groups() * width];
+            let mut bits = vec![0_u64; self.groups() * width];
             for (group, bits) in bits.chunks_exact_mut(width).enumerate() {
-                set(bits, columns(group));
+                columns(group).for_each(|col| bits[col / 64] |= 1 << (col % 64));
             }
-            (0..self.rows).for_each(|row| each(&bits[group_of(row) * width..][..width]));
+            (0..self.rows).for_each(|row| words.whole_row(&bits[group_of(row) * width..][..width]));
         } else {
-            let mut bits = vec![0; width];
-            for row in 0..self.rows {
-                set(&mut bits, columns(group_of(row)));
-                each(&bits);
-            }
+            (0..self.rows).for_each(|row| words.row(columns(group_of(row))));
         }
     }
 

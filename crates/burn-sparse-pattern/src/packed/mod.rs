@@ -5,11 +5,13 @@ mod check;
 mod grouped;
 mod hierarchical;
 mod unstructured;
+mod words;
 
 pub use balanced::BalancedPacked;
 pub use grouped::GroupedPacked;
 pub use hierarchical::HierarchicalPacked;
 pub use unstructured::UnstructuredPacked;
+use words::Words;
 
 use crate::mask::Fingerprint;
 use crate::patterns::hinm::Inner;
@@ -111,15 +113,25 @@ impl Packed {
     /// Which weights are kept.
     pub fn mask(&self) -> Mask {
         let mut words = Vec::with_capacity(self.rows() * self.cols().div_ceil(64));
-        self.each_row(|bits| words.extend_from_slice(bits));
+        self.each_words(|piece| words.extend_from_slice(piece));
         Mask::from_words(self.rows(), self.cols(), words)
     }
 
     /// The [hash](Mask::hash) of the mask, which is never in memory as a whole.
     pub fn mask_hash(&self) -> String {
         let mut fingerprint = Fingerprint::new(self.rows(), self.cols());
-        self.each_row(|bits| fingerprint.add(bits));
+        self.each_words(|piece| fingerprint.add(piece));
         fingerprint.finish()
+    }
+
+    /// The values of its layout, the zeros that pad a short group among them.
+    pub fn values(&self) -> &[f32] {
+        match self {
+            Self::Unstructured(packed) => packed.values(),
+            Self::Balanced(packed) => packed.values(),
+            Self::Grouped(packed) => packed.values(),
+            Self::Hierarchical(packed) => packed.values(),
+        }
     }
 
     /// The number of kept weights.
@@ -152,30 +164,24 @@ impl Packed {
         UnstructuredPacked::pack(&self.unpack(), &self.mask())
     }
 
-    /// Calls `each` with the bits of every row, as [`Mask::row`] has them.
-    fn each_row(&self, mut each: impl FnMut(&[u64])) {
-        let mut bits = vec![0_u64; self.cols().div_ceil(64)];
+    /// Calls `each` with the words of the mask, as [`Mask::row`] has them, row after row, in pieces.
+    fn each_words(&self, each: impl FnMut(&[u64])) {
+        let mut words = Words::new(self.cols(), each);
         match self {
             Self::Unstructured(packed) => {
-                for row in 0..packed.rows() {
-                    packed.row_words(row, &mut bits);
-                    each(&bits);
-                }
+                (0..packed.rows()).for_each(|row| packed.row_words(row, &mut words));
             }
             Self::Balanced(packed) => {
-                for row in 0..packed.rows() {
-                    set(&mut bits, packed.row_columns(row));
-                    each(&bits);
-                }
+                (0..packed.rows()).for_each(|row| words.row(packed.row_columns(row)));
             }
-            Self::Grouped(packed) => packed.each_row(each),
+            Self::Grouped(packed) => packed.each_row(&mut words),
             Self::Hierarchical(packed) => {
                 for place in packed.row_order().places() {
-                    set(&mut bits, packed.place_columns(place as usize));
-                    each(&bits);
+                    words.row(packed.place_columns(place as usize));
                 }
             }
         }
+        words.finish();
     }
 
     /// Calls `each(row, column, value)` for every kept weight.
@@ -187,12 +193,6 @@ impl Packed {
             Self::Hierarchical(packed) => packed.visit(each),
         }
     }
-}
-
-/// The bits of these columns alone.
-fn set(bits: &mut [u64], columns: impl Iterator<Item = usize>) {
-    bits.fill(0);
-    columns.for_each(|col| bits[col / 64] |= 1 << (col % 64));
 }
 
 /// An error of one layout's `new`.

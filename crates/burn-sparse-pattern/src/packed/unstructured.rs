@@ -1,4 +1,5 @@
 use crate::packed::refuse;
+use crate::packed::words::Words;
 use crate::{Mask, PatternError};
 
 const LAYOUT: &str = "unstructured";
@@ -82,13 +83,12 @@ impl UnstructuredPacked {
     }
 
     /// The bits of one row as whole words.
-    pub(crate) fn row_words(&self, row: usize, words: &mut [u64]) {
+    pub(super) fn row_words(&self, row: usize, words: &mut Words<impl FnMut(&[u64])>) {
         let width = self.cols.div_ceil(8);
-        let bytes = &self.bitmask[row * width..][..width];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
+        for bytes in self.bitmask[row * width..][..width].chunks(8) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_le_bytes(whole);
+            words.push(u64::from_le_bytes(whole));
         }
     }
 

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry};
 use serde::{Deserialize, Serialize};
 
+use super::CheckpointError;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 
@@ -76,13 +77,23 @@ impl Checkpoint {
 
     /// The same with values of another type in the file: two-byte ones halve it, and round what they
     /// cannot hold.
-    pub fn with_float(mut self, float: FloatType) -> Self {
-        for entry in self.entries.values_mut() {
-            match entry {
-                Entry::Dense { float: old, .. } => *old = float,
-                Entry::Packed(entry) => entry.float = float,
+    ///
+    /// # Errors
+    /// When a value would become infinite.
+    pub fn with_float(mut self, float: FloatType) -> Result<Self, CheckpointError> {
+        for (name, entry) in &mut self.entries {
+            let (old, values) = match entry {
+                Entry::Dense { float, values, .. } => (float, values.as_slice()),
+                Entry::Packed(PackedEntry { float, packed, .. }) => (float, packed.values()),
+            };
+            let most = values.iter().filter(|v| v.is_finite()).fold(0.0_f32, |m, v| m.max(v.abs()));
+            let mut rounded = [0.0];
+            float.decode(&float.encode(&[most]), &mut rounded);
+            if !rounded[0].is_finite() {
+                return Err(CheckpointError::Range { name: name.clone(), value: most, float });
             }
+            *old = float;
         }
-        self
+        Ok(self)
     }
 }

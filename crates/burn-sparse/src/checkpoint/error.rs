@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use burn_sparse_pattern::PatternError;
-use burn_sparse_pattern::format::FormatError;
+use burn_sparse_pattern::format::{FloatType, FormatError};
 use thiserror::Error;
 
 use crate::train::TrainError;
@@ -55,6 +55,22 @@ pub enum CheckpointError {
     Model {
         /// Each missing, unexpected or misshapen parameter.
         problems: Vec<String>,
+    },
+    /// A value that a narrower type cannot hold.
+    #[error("parameter {name}: {value:e} is more than {float:?} holds")]
+    Range {
+        /// The parameter.
+        name: String,
+        /// Its largest magnitude.
+        value: f32,
+        /// The type.
+        float: FloatType,
+    },
+    /// The file is one of ours, not another tool's.
+    #[error("{} is a burn-sparse checkpoint already: use it as it is", path.display())]
+    Ours {
+        /// The file.
+        path: PathBuf,
     },
     /// There are no masks to keep.
     #[error("the checkpoint holds no packed weight, so there are no zeros to keep")]

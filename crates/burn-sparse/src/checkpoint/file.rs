@@ -5,6 +5,7 @@ use std::path::Path;
 use burn_sparse_pattern::format::{Entry, FormatError, PackedEntry, PackedFile, write_safetensors};
 
 use super::{Checkpoint, CheckpointError, Format, Provenance, pytorch, replace_atomically};
+use crate::plan::Plan;
 use crate::recipe::Recipe;
 
 const TOOL_KEY: &str = "burn-sparse.tool";
@@ -102,7 +103,11 @@ fn provenance(metadata: &BTreeMap<String, String>) -> Result<Provenance, FormatE
     let recipe = metadata.get(RECIPE_KEY).map(|text| text.parse::<Recipe>()).transpose();
     let recipe = recipe.map_err(|error| wrong(RECIPE_KEY, error, "a recipe"))?;
     let plan = metadata.get(PLAN_KEY).map(|text| serde_json::from_str(text)).transpose();
-    let plan = plan.map_err(|error| wrong(PLAN_KEY, error, "valid JSON"))?;
+    let plan: Option<Plan> = plan.map_err(|error| wrong(PLAN_KEY, error, "valid JSON"))?;
+    if let Some(weight) = plan.iter().flat_map(|p| &p.weights).find(|w| !w.schedule.is_valid()) {
+        let found = format!("{}: {:?}", weight.name, weight.schedule);
+        return Err(wrong(PLAN_KEY, found, "ramps that end, in steps of at least one"));
+    }
     let results = metadata.get(RESULTS_KEY).map(|text| serde_json::from_str(text)).transpose();
     let results = results.map_err(|error| wrong(RESULTS_KEY, error, "valid JSON"))?;
     Ok(Provenance { recipe, plan, results: results.unwrap_or_default() })

@@ -63,6 +63,9 @@ impl Checkpoint {
         let file = File::open(path).map_err(read)?;
         let file =
             Safetensors::open(file).map_err(|error| CheckpointError::of_file(path, error))?;
+        if file.metadata().contains_key("burn-sparse.tensors") {
+            return Err(CheckpointError::Ours { path: path.into() });
+        }
         let mut foreign = Foreign::new(path, &file, renames)?;
         let (mut entries, mut problems) = (BTreeMap::new(), Vec::new());
         for parameter in parameters(model) {

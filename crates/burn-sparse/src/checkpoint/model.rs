@@ -5,7 +5,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Shape, Tensor, TensorData};
 
 use super::{Checkpoint, CheckpointError, Entry, FloatType, Format, PackedEntry, Provenance};
-use crate::modules::{Path, parameters};
+use crate::modules::{Path, parameters, view_of};
 use crate::nn::PackInto;
 use crate::train::Pruned;
 
@@ -89,7 +89,17 @@ impl Checkpoint {
                     entry.shape(),
                     parameter.shape
                 )),
-                Some(_) => {}
+                Some(Entry::Packed(entry)) => {
+                    // Of a square weight, two views have one shape.
+                    let view = view_of(&parameter.layer, &parameter.name, &parameter.shape);
+                    if view.is_some_and(|view| view != entry.view) {
+                        problems.push(format!(
+                            "{} is packed as {:?}, which is not how {} stores it",
+                            parameter.name, entry.view, parameter.layer
+                        ));
+                    }
+                }
+                Some(Entry::Dense { .. }) => {}
             }
             unseen.remove(parameter.name.as_str());
         }

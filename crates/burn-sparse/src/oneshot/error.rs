@@ -23,6 +23,12 @@ pub enum OneShotError {
         /// What the system answered.
         source: std::io::Error,
     },
+    /// The sparsity is no share.
+    #[error("sparsity is {found}, expected a share of zeros between 0 and 1 (0.75 is 75 %)")]
+    Sparsity {
+        /// The value given.
+        found: f64,
+    },
     /// The input is no safetensors file.
     #[error("{} is no complete safetensors file: {reason}", path.display())]
     Safetensors {

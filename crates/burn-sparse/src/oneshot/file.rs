@@ -47,6 +47,9 @@ pub fn prune_file(
     task: &OneShot,
     mut each: impl FnMut(&PrunedTensor),
 ) -> Result<Vec<PrunedTensor>, OneShotError> {
+    if !(task.sparsity > 0.0 && task.sparsity < 1.0) {
+        return Err(OneShotError::Sparsity { found: task.sparsity });
+    }
     let file = open(input)?;
     let globs = globs(&task.include)?;
     let tensors = file.tensors();

@@ -41,6 +41,8 @@ pub struct PrunedTensor {
 /// How a tensor of this shape is seen as a matrix: 2 axes a linear weight, 4 a convolution.
 pub(super) fn view(shape: &[usize], orientation: Orientation) -> Option<View> {
     match (shape, orientation) {
+        // There is nothing in it to prune.
+        (shape, _) if shape.contains(&0) => None,
         // A row-major `[out, in]` is the flattened convolution of a 1x1 kernel.
         (&[rows, channels], Orientation::PyTorch) => {
             Some(View::Conv { rows, channels, kernel: vec![] })

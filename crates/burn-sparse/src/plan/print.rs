@@ -4,12 +4,16 @@ use std::fmt;
 
 use burn_sparse_pattern::Distribution;
 
-use super::Plan;
+use super::{Plan, Schedule};
+
+/// Names in a column are padded to this width at most; longer ones stand out.
+const WIDEST: usize = 80;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.weights.iter().map(|w| w.name.len());
-        let width = all.chain(self.unpruned.iter().map(|u| u.name.len())).max().unwrap_or(0).max(9);
+        let longest = all.chain(self.unpruned.iter().map(|u| u.name.len())).max().unwrap_or(0);
+        let width = longest.clamp(9, WIDEST);
         writeln!(f, "plan for task {}, seed {}", self.task, self.seed)?;
         writeln!(f, "{} pruning steps, {} an epoch\n", self.prune_steps, self.steps_per_epoch)?;
         writeln!(f, "{:width$}  {:>13}  {:>20}  pattern", "parameter", "rows x cols", "zeros")?;
@@ -49,13 +53,12 @@ impl fmt::Display for Plan {
             }
         }
         for (table, schedule) in schedules {
-            let updates: Vec<_> = schedule.updates().collect();
-            let (count, target) = (updates.len(), schedule.target);
+            let (count, target) = (schedule.count(), schedule.target);
             writeln!(
                 f,
                 "\nramp of prune[{table}] to {target:.4}: {count} updates (step: sparsity)"
             )?;
-            for line in shortened(&updates).chunks(8) {
+            for line in shortened(schedule).chunks(8) {
                 let cells: Vec<_> =
                     line.iter().map(|(step, sparsity)| format!("{step}: {sparsity:.4}")).collect();
                 writeln!(f, "  {}", cells.join("  "))?;
@@ -65,12 +68,10 @@ impl fmt::Display for Plan {
     }
 }
 
-/// At most 24 updates, the first and the last among them.
-fn shortened(updates: &[(usize, f64)]) -> Vec<(usize, f64)> {
-    let step = updates.len().div_ceil(24).max(1);
-    let mut few: Vec<_> = updates.iter().copied().step_by(step).collect();
-    if few.last() != updates.last() {
-        few.extend(updates.last());
-    }
-    few
+/// At most 25 updates, the first and the last among them.
+fn shortened(schedule: &Schedule) -> Vec<(usize, f64)> {
+    let last = schedule.count() - 1;
+    let stride = schedule.count().div_ceil(24).max(1);
+    let few = (0..last).step_by(stride).chain(std::iter::once(last));
+    few.map(|number| schedule.update(number)).collect()
 }

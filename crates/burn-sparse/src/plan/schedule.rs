@@ -45,10 +45,25 @@ impl Schedule {
         }
     }
 
+    /// How many updates there are.
+    pub fn count(&self) -> usize {
+        (self.end - self.start).div_ceil(self.every) + 1
+    }
+
+    /// The update of this number, from 0, as `(step, sparsity)`.
+    pub fn update(&self, number: usize) -> (usize, f64) {
+        let step = number.saturating_mul(self.every).saturating_add(self.start).min(self.end);
+        (step, self.sparsity(step))
+    }
+
     /// All updates, as `(step, sparsity)`.
     pub fn updates(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let inside = (self.start..self.end).step_by(self.every);
-        inside.chain(std::iter::once(self.end)).map(|step| (step, self.sparsity(step)))
+        (0..self.count()).map(|number| self.update(number))
+    }
+
+    /// Whether it can be asked for its updates: one from a file may be anything.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.every > 0 && self.start <= self.end
     }
 }
 

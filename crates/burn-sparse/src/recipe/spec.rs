@@ -200,6 +200,18 @@ impl Recipe {
             let reason = format!("is {rate}, expected a positive number");
             return Err(RecipeError::value("train.optimizer.learning_rate", reason));
         }
+        let (momentum, decay) = match self.train.optimizer {
+            OptimizerSpec::AdamW { weight_decay, .. } => (0.0, weight_decay),
+            OptimizerSpec::Sgd { momentum, weight_decay, .. } => (momentum, weight_decay),
+        };
+        if !(0.0..1.0).contains(&momentum) {
+            let reason = format!("is {momentum}, expected 0 or more, and below 1");
+            return Err(RecipeError::value("train.optimizer.momentum", reason));
+        }
+        if !(decay >= 0.0 && decay.is_finite()) {
+            let reason = format!("is {decay}, expected 0 or a positive number");
+            return Err(RecipeError::value("train.optimizer.weight_decay", reason));
+        }
         if self.train.keep_zeros && !self.prune.is_empty() {
             let reason =
                 "is true, which leaves nothing to the [[prune]] tables: take one of the two out";

@@ -119,12 +119,12 @@ impl<'a> Picture<'a> {
         let cols = self.mask.cols();
         let unit = if self.vector == 1 { "row" } else { "group" };
         let _ = write!(text, "<text x=\"{left}\" y=\"34\">kept of {cols}, by {unit}</text>");
-        let kept: Vec<usize> = self
-            .order
-            .groups(self.vector)
-            .map(|rows| rows.iter().map(|&row| self.mask.count_in(row as usize, 0, cols)).max())
-            .map(|kept| kept.unwrap_or(0))
-            .collect();
+        // Rows of a group may keep different columns: those count that any of them keeps.
+        let columns = |rows: &[u32]| {
+            let any = |col: &usize| rows.iter().any(|&row| self.mask.get(row as usize, *col));
+            (0..cols).filter(any).count()
+        };
+        let kept: Vec<usize> = self.order.groups(self.vector).map(columns).collect();
         let (least, most) = (kept.iter().min().unwrap_or(&0), kept.iter().max().unwrap_or(&0));
         let tall = self.vector as f64 / self.scale as f64;
         for (group, kept) in kept.iter().enumerate() {

@@ -95,6 +95,14 @@ impl<M: Module> Sparse<M> {
             .map_or(0, |v: Vec<i64>| v[0] as usize)
     }
 
+    /// Whether all mask updates have succeeded so far.
+    ///
+    /// # Errors
+    /// The error of the update that failed; masks stay as they were then.
+    pub fn sound(&self) -> Result<(), TrainError> {
+        self.journal().fault.clone().map_or(Ok(()), Err)
+    }
+
     /// What mask updates have done since the last call.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn_sparse_pattern::{
-    Distribution, Histogram, Mask, PatternError, RowOrder, Scores, Search, Start,
+    Distribution, Histogram, Mask, Pattern, PatternError, RowOrder, Scores, Search, Start,
 };
 
 use super::gather::{Change, State, apply, gather};
@@ -118,6 +118,13 @@ fn global_sparsities<'a>(
         let spread = Distribution::by_score(&histograms, target, weights[0].cap);
         for (weight, wish) in weights.into_iter().zip(spread) {
             let (name, view) = (weight.name.clone(), &weight.view);
+            let wish = match weight.pattern {
+                // Its last mask must be one of the pattern, which no mask that keeps all is.
+                Pattern::Hinm { keep, of, .. } if step == weight.schedule.end => {
+                    wish.max(1.0 - keep as f64 / of as f64)
+                }
+                _ => wish,
+            };
             let nearest = weight.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
             let fail = |source| TrainError::Pattern { name: name.clone(), step, source };
             sparsities.insert(name.clone(), nearest.map_err(fail)?);
