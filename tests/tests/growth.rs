@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear, LinearConfig};
-use burn::optim::AdamWConfig;
+use burn::optim::{AdamWConfig, MultiGradientsParams, SgdConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_sparse::plan::Plan;
@@ -210,6 +210,54 @@ fn decay_draws_dropped_weights_to_zero_while_they_may_still_come_back() {
     };
     let (free, drawn) = (dropped(""), dropped("decay = 0.5"));
     assert!(drawn < 0.8 * free, "{drawn} of {free}");
+}
+
+#[test]
+fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_weights() {
+    let device = Device::flex().autodiff();
+    for (regrow, more) in [
+        ("\"straight-through\"", "decay = 0.1"),
+        ("\"straight-through\"", "score = \"taylor\"\nstart = \"1 steps\""),
+        ("{ score = \"gradient\" }", ""),
+        ("\"never\"", ""),
+    ] {
+        let text = recipe(PATTERNS[1], regrow).to_toml();
+        let text = match more.contains("taylor") {
+            // TOML allows a key once.
+            true => text
+                .replace("score = \"magnitude\"", "score = \"taylor\"")
+                .replace("start = \"0 steps\"", "start = \"1 steps\""),
+            false => text.replace("regrow =", &format!("{more}\nregrow =")),
+        };
+        let plan = Plan::new(&text.parse().unwrap(), &Net::new(&device), 30).unwrap();
+        let run = |parts: usize| {
+            let mut sparse = plan.attach(Net::new(&device)).unwrap();
+            let mut optimizer = SgdConfig::new().init();
+            for _ in 0..24 {
+                // The same batch on every device: their gradients are equal, and scaled to sum to one.
+                let grads = || {
+                    let loss = (sparse.inner().layer.forward(half_seen(&device)) - 1.0)
+                        .powi_scalar(2)
+                        .mean()
+                        / parts as f32;
+                    TrainOutput::new(sparse.inner(), loss.backward(), Loss).grads
+                };
+                let grads = (0..parts).map(|_| (grads(), device.clone().inner())).collect();
+                let grads = MultiGradientsParams { grads };
+                sparse = sparse.optimize_multi(&mut optimizer, 0.125.into(), grads);
+            }
+            let mut state = State::default();
+            sparse.inner().visit(&mut state);
+            (sparse.finish().unwrap(), state)
+        };
+        let ((_, one), (pruned, two)) = (run(1), run(2));
+        // Halves are exact: two devices make the same bits as one.
+        assert_eq!(one.states, two.states, "{regrow} {more}");
+        assert_eq!(one.weight, two.weight, "{regrow} {more}");
+        let dropped = two.weight.iter().zip(&two.states["keep"]).filter(|(_, keep)| **keep == 0);
+        assert!(dropped.map(|(weight, _)| weight).all(|weight| *weight == 0.0), "{regrow} {more}");
+        assert_eq!(pruned.weights.len(), 1);
+    }
 }
 
 #[test]

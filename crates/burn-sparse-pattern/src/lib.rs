@@ -7,7 +7,7 @@
 //! 2. [`Pattern::check`] proves that a [`Mask`] obeys its pattern, or names the first violation.
 //! 3. [`Distribution`] spreads one sparsity over several layers.
 //! 4. [`Packed::pack`] keeps only what the mask keeps; [`Packed::unpack`] restores it to the bit.
-//! 5. [`format`] is the file format of packed parameters, specified, written and read.
+//! 5. [`mod@format`] is the file format of packed parameters, specified, written and read.
 //!
 //! The patterns are those of Balanced Sparsity (Yao et al., AAAI'19) and Shfl-BW (Huang et al.,
 //! DAC'22), and the ones they are compared with.

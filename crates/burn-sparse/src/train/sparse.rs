@@ -141,12 +141,12 @@ impl<M: Module> Sparse<M> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Masks the gradients of weights that may not come back, or whose masks are final, and draws dropped
-    /// weights that may to zero.
-    fn filter(&self, step: usize, grads: GradientsParams) -> GradientsParams {
+    /// Masks the gradients of weights that may not come back, or whose masks are final, and, with `draw`,
+    /// draws dropped weights that may to zero.
+    fn filter(&self, step: usize, grads: GradientsParams, draw: bool) -> GradientsParams {
         let action = |weight: &PlannedWeight| match weight.decay {
             _ if weight.regrow.is_hard() || step >= weight.schedule.end => Some(Action::Mask),
-            0.0 => None,
+            decay if decay == 0.0 || !draw => None,
             decay => Some(Action::Decay(decay)),
         };
         let weights = self.plan.weights.iter();
@@ -216,11 +216,11 @@ impl ModuleVisitor for Filter<'_> {
         if let Some(keep) = self.keeps.remove(&name)
             && let Some(grad) = self.grads.remove::<D>(param.id)
         {
-            let keep = keep.inner();
+            let keep = keep.inner().to_device(&grad.device());
             let grad = match *action {
                 Action::Mask => masked(grad, keep),
                 Action::Decay(decay) => {
-                    let weight = param.base().inner();
+                    let weight = param.base().inner().to_device(&grad.device());
                     grad + (weight.clone() - masked(weight, keep)) * decay
                 }
             };
@@ -247,13 +247,12 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         let span = tracing::debug_span!("training_step", step);
         let _entered = span.enter();
         let gradients = self.gradients(step, &grads);
-        let grads = self.filter(step, grads);
+        let grads = self.filter(step, grads, true);
         let inner = self.inner.clone().optimize(optim, lr, grads);
         self.advance(step, inner, &gradients)
     }
 
-    /// Gradients of several devices are summed inside the optimizer and cannot be masked before; the
-    /// mask keeps dropped weights out of the forward pass all the same.
+    /// As [`Self::optimize`], with the gradients of several devices, which the optimizer sums.
     fn optimize_multi(
         self,
         optim: &mut ModuleOptimizer,
@@ -261,8 +260,20 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         grads: MultiGradientsParams,
     ) -> Self {
         let step = Sparse::step(&self);
+        let mut gradients: BTreeMap<String, Vec<f32>> = BTreeMap::new();
+        for (grads, _) in &grads.grads {
+            for (name, more) in self.gradients(step, grads) {
+                let sum = gradients.entry(name).or_insert_with(|| vec![0.0; more.len()]);
+                sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            }
+        }
+        let filtered = grads.grads.into_iter().enumerate().map(|(index, (grads, device))| {
+            // What is added to the sum is added once.
+            (self.filter(step, grads, index == 0), device)
+        });
+        let grads = MultiGradientsParams { grads: filtered.collect() };
         let inner = self.inner.clone().optimize_multi(optim, lr, grads);
-        self.advance(step, inner, &BTreeMap::new())
+        self.advance(step, inner, &gradients)
     }
 }
 
