@@ -2,6 +2,7 @@
 //! result.
 
 mod error;
+mod filter;
 mod gather;
 mod grow;
 mod journal;

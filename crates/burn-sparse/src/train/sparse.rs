@@ -1,18 +1,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamId};
+use burn::module::{Module, ModuleDisplay, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::tensor::{Int, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
-use burn_sparse_kernels::masked;
 
-use super::gather::{Change, apply, gather, gather_gradients, keeps};
+use super::filter::filter;
+use super::gather::{Change, apply, gather, gather_gradients};
 use super::masked::{AttachMasks, ids};
 use super::update::{Evidence, update};
 use super::{Journal, Pruned, Scorer, TrainError, pruned};
-use crate::modules::Path;
 use crate::plan::{Plan, PlannedWeight};
 
 /// A model under a plan: still a Burn module, and still a `TrainStep` where the model is one.
@@ -141,26 +140,6 @@ impl<M: Module> Sparse<M> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Masks the gradients of weights that may not come back, or whose masks are final, and, with `draw`,
-    /// draws dropped weights that may to zero.
-    fn filter(&self, step: usize, grads: GradientsParams, draw: bool) -> GradientsParams {
-        let action = |weight: &PlannedWeight| match weight.decay {
-            _ if weight.regrow.is_hard() || step >= weight.schedule.end => Some(Action::Mask),
-            decay if decay == 0.0 || !draw => None,
-            decay => Some(Action::Decay(decay)),
-        };
-        let weights = self.plan.weights.iter();
-        let actions: BTreeMap<&str, Action> =
-            weights.filter_map(|w| Some((w.name.as_str(), action(w)?))).collect();
-        if actions.is_empty() {
-            return grads;
-        }
-        let keeps = keeps(&self.inner);
-        let mut filter = Filter { path: Path::default(), keeps, actions, grads };
-        self.inner.visit(&mut filter);
-        filter.grads
-    }
-
     /// The gradients that the scores of the update after this step need.
     fn gradients(&self, step: usize, grads: &GradientsParams) -> BTreeMap<String, Vec<f32>> {
         let evidence = Evidence { scorer: self.scorer.as_ref(), gradients: &BTreeMap::new() };
@@ -185,50 +164,6 @@ impl<M: Module> Sparse<M> {
     }
 }
 
-/// What happens to the gradient of a weight.
-#[derive(Clone, Copy)]
-enum Action {
-    /// Dropped weights get none.
-    Mask,
-    /// Dropped weights get theirs, and this times their value.
-    Decay(f64),
-}
-
-struct Filter<'a> {
-    path: Path,
-    keeps: BTreeMap<String, Tensor<1, Int>>,
-    actions: BTreeMap<&'a str, Action>,
-    grads: GradientsParams,
-}
-
-impl ModuleVisitor for Filter<'_> {
-    fn enter_module(&mut self, name: &str, kind: &str) {
-        self.path.enter(name, kind);
-    }
-
-    fn exit_module(&mut self, _name: &str, _kind: &str) {
-        self.path.exit();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let name = self.path.name();
-        let Some(action) = self.actions.get(name.as_str()) else { return };
-        if let Some(keep) = self.keeps.remove(&name)
-            && let Some(grad) = self.grads.remove::<D>(param.id)
-        {
-            let keep = keep.inner().to_device(&grad.device());
-            let grad = match *action {
-                Action::Mask => masked(grad, keep),
-                Action::Decay(decay) => {
-                    let weight = param.base().inner().to_device(&grad.device());
-                    grad + (weight.clone() - masked(weight, keep)) * decay
-                }
-            };
-            self.grads.register(param.id, grad);
-        }
-    }
-}
-
 impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
     type Input = M::Input;
     type Output = M::Output;
@@ -247,7 +182,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         let span = tracing::debug_span!("training_step", step);
         let _entered = span.enter();
         let gradients = self.gradients(step, &grads);
-        let grads = self.filter(step, grads, true);
+        let grads = filter(&self.inner, &self.plan, step, grads, true);
         let inner = self.inner.clone().optimize(optim, lr, grads);
         self.advance(step, inner, &gradients)
     }
@@ -269,7 +204,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         }
         let filtered = grads.grads.into_iter().enumerate().map(|(index, (grads, device))| {
             // What is added to the sum is added once.
-            (self.filter(step, grads, index == 0), device)
+            (filter(&self.inner, &self.plan, step, grads, index == 0), device)
         });
         let grads = MultiGradientsParams { grads: filtered.collect() };
         let inner = self.inner.clone().optimize_multi(optim, lr, grads);
