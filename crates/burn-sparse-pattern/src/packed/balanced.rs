@@ -1,4 +1,5 @@
 use crate::packed::refuse;
+use crate::packed::words::Words;
 use crate::{Mask, PatternError};
 
 const LAYOUT: &str = "balanced";
@@ -74,19 +75,30 @@ impl BalancedPacked {
     }
 
     fn check_indices(&self) -> Result<(), PatternError> {
-        for row in 0..self.rows {
-            for (block, range) in self.blocks() {
-                let width = self.block.min(self.cols - block * self.block);
-                let indices = &self.indices[row * self.kept_per_row()..][range];
-                let ascending = indices.windows(2).all(|pair| pair[0] < pair[1]);
-                if !ascending || indices.last().is_some_and(|&last| usize::from(last) >= width) {
-                    let what = format!("indices of row {row}, block {block}");
-                    let expected = format!("ascending, below {width}");
-                    return Err(refuse(LAYOUT, what, format!("{indices:?}"), expected));
-                }
+        let short = self.cols % self.block;
+        for (row, indices) in self.indices.chunks_exact(self.kept_per_row()).enumerate() {
+            let (full, last) = self.split(indices);
+            if ascend_in_blocks(full, self.kept, self.block) && ascending(last, short) {
+                continue;
+            }
+            let mut blocks = full.chunks_exact(self.kept.max(1));
+            let wrong = match blocks.position(|indices| !ascending(indices, self.block)) {
+                Some(block) => Some((block, self.block)),
+                None => (!ascending(last, short)).then_some((self.cols / self.block, short)),
+            };
+            if let Some((block, width)) = wrong {
+                let found = self.blocks().nth(block).map_or(&[][..], |(_, range)| &indices[range]);
+                let what = format!("indices of row {row}, block {block}");
+                let expected = format!("ascending, below {width}");
+                return Err(refuse(LAYOUT, what, format!("{found:?}"), expected));
             }
         }
         Ok(())
+    }
+
+    /// What full blocks keep of a row, and what its short last one does.
+    fn split<'a>(&self, indices: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        indices.split_at(self.cols / self.block * self.kept)
     }
 
     /// Block number and its range within a row's kept weights.
@@ -134,12 +146,18 @@ impl BalancedPacked {
         &self.indices
     }
 
-    /// The kept columns of one row, ascending.
-    pub(crate) fn row_columns(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
-        let indices = &self.indices[row * self.kept_per_row()..][..self.kept_per_row()];
-        self.blocks().flat_map(move |(block, range)| {
-            indices[range].iter().map(move |&index| block * self.block + usize::from(index))
-        })
+    /// The mask's bits of one row.
+    pub(super) fn row_words(&self, row: usize, words: &mut Words<impl FnMut(&[u64])>) {
+        let per_row = self.kept_per_row();
+        let (full, last) = self.split(&self.indices[row * per_row..][..per_row]);
+        for (block, indices) in full.chunks_exact(self.kept.max(1)).enumerate() {
+            for &index in indices {
+                words.column(block * self.block + usize::from(index));
+            }
+        }
+        let left = self.cols / self.block * self.block;
+        last.iter().for_each(|&index| words.column(left + usize::from(index)));
+        words.end_row();
     }
 
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
@@ -152,4 +170,19 @@ impl BalancedPacked {
             }
         }
     }
+}
+
+fn ascending(indices: &[u8], width: usize) -> bool {
+    indices.windows(2).all(|pair| pair[0] < pair[1])
+        && indices.last().is_none_or(|&last| usize::from(last) < width)
+}
+
+/// As [`ascending`] for every `kept` indices, in few passes that the compiler vectorizes: a file has
+/// hundreds of millions of them.
+fn ascend_in_blocks(indices: &[u8], kept: usize, width: usize) -> bool {
+    let falls = |at: usize| usize::from(indices[at - 1] >= indices[at]);
+    let anywhere = indices.iter().zip(indices.iter().skip(1));
+    let anywhere: usize = anywhere.map(|(one, next)| usize::from(one >= next)).sum();
+    let between_blocks: usize = (kept.max(1)..indices.len()).step_by(kept.max(1)).map(falls).sum();
+    anywhere == between_blocks && indices.iter().max().is_none_or(|&most| usize::from(most) < width)
 }

@@ -172,7 +172,7 @@ impl Packed {
                 (0..packed.rows()).for_each(|row| packed.row_words(row, &mut words));
             }
             Self::Balanced(packed) => {
-                (0..packed.rows()).for_each(|row| words.row(packed.row_columns(row)));
+                (0..packed.rows()).for_each(|row| packed.row_words(row, &mut words));
             }
             Self::Grouped(packed) => packed.each_row(&mut words),
             Self::Hierarchical(packed) => {

@@ -3,6 +3,9 @@ pub(super) struct Words<F: FnMut(&[u64])> {
     each: F,
     /// Words of a row.
     width: usize,
+    /// The word that columns go into now, and its place in the row.
+    word: u64,
+    at: usize,
     piece: Vec<u64>,
 }
 
@@ -10,37 +13,50 @@ const PIECE: usize = 1024;
 
 impl<F: FnMut(&[u64])> Words<F> {
     pub(super) fn new(cols: usize, each: F) -> Self {
-        Self { each, width: cols.div_ceil(64), piece: Vec::with_capacity(PIECE) }
+        let piece = Vec::with_capacity(PIECE);
+        Self { each, width: cols.div_ceil(64), word: 0, at: 0, piece }
     }
 
     /// A row that keeps these columns, ascending.
     pub(super) fn row(&mut self, columns: impl Iterator<Item = usize>) {
-        let (mut at, mut word) = (0, 0_u64);
-        for col in columns {
-            while at < col / 64 {
-                self.push(word);
-                (at, word) = (at + 1, 0);
-            }
-            word |= 1 << (col % 64);
-        }
-        while at < self.width {
-            self.push(word);
-            (at, word) = (at + 1, 0);
-        }
+        columns.for_each(|col| self.column(col));
+        self.end_row();
     }
 
-    /// The next word.
+    /// The next kept column of the row.
+    #[inline]
+    pub(super) fn column(&mut self, col: usize) {
+        while self.at < col / 64 {
+            self.next();
+        }
+        self.word |= 1 << (col % 64);
+    }
+
+    pub(super) fn end_row(&mut self) {
+        while self.at < self.width {
+            self.next();
+        }
+        self.at = 0;
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        self.push(self.word);
+        (self.at, self.word) = (self.at + 1, 0);
+    }
+
+    /// A row of whole words.
+    pub(super) fn whole_row(&mut self, words: &[u64]) {
+        words.iter().for_each(|&word| self.push(word));
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, word: u64) {
         self.piece.push(word);
         if self.piece.len() == PIECE {
             (self.each)(&self.piece);
             self.piece.clear();
         }
-    }
-
-    /// A row of whole words.
-    pub(super) fn whole_row(&mut self, words: &[u64]) {
-        words.iter().for_each(|&word| self.push(word));
     }
 
     pub(super) fn width(&self) -> usize {

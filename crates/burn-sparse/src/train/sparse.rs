@@ -137,7 +137,7 @@ impl<M: Module> Sparse<M> {
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.journal)
     }
 
     /// The gradients that the scores of the update after this step need.
@@ -153,15 +153,26 @@ impl<M: Module> Sparse<M> {
         gather_gradients(&self.inner, &names, grads)
     }
 
-    fn advance(mut self, step: usize, inner: M, gradients: &BTreeMap<String, Vec<f32>>) -> Self {
+    /// Steps the model by `optimize`, then counts the step and makes the updates that are due.
+    fn advance(
+        self,
+        step: usize,
+        gradients: &BTreeMap<String, Vec<f32>>,
+        optimize: impl FnOnce(M) -> M,
+    ) -> Self {
+        // By value: the optimizer changes weights in place where nobody else holds them.
+        let Self { inner, step: counter, plan, journal, scorer } = self;
         let step = step + 1;
-        let device = self.step.lazy_device();
-        self.step = Param::initialized(self.step.id, ids(vec![step as u32], &device));
-        let evidence = Evidence { scorer: self.scorer.as_ref(), gradients };
-        let inner = update(inner, &self.plan, step, &evidence, &mut self.journal());
-        self.inner = inner;
-        self
+        let device = counter.lazy_device();
+        let counter = Param::initialized(counter.id, ids(vec![step as u32], &device));
+        let evidence = Evidence { scorer: scorer.as_ref(), gradients };
+        let inner = update(optimize(inner), &plan, step, &evidence, &mut lock(&journal));
+        Self { inner, step: counter, plan, journal, scorer }
     }
+}
+
+fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
+    journal.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
@@ -183,8 +194,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         let _entered = span.enter();
         let gradients = self.gradients(step, &grads);
         let grads = filter(&self.inner, &self.plan, step, grads, true);
-        let inner = self.inner.clone().optimize(optim, lr, grads);
-        self.advance(step, inner, &gradients)
+        self.advance(step, &gradients, |inner| inner.optimize(optim, lr, grads))
     }
 
     /// As [`Self::optimize`], with the gradients of several devices, which the optimizer sums.
@@ -207,8 +217,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
             (filter(&self.inner, &self.plan, step, grads, index == 0), device)
         });
         let grads = MultiGradientsParams { grads: filtered.collect() };
-        let inner = self.inner.clone().optimize_multi(optim, lr, grads);
-        self.advance(step, inner, &gradients)
+        self.advance(step, &gradients, |inner| inner.optimize_multi(optim, lr, grads))
     }
 }
 
