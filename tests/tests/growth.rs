@@ -198,6 +198,56 @@ fn what_moves_falls_along_the_ramp_unless_told_otherwise() {
 }
 
 #[test]
+fn what_cannot_move_is_dropped_by_its_score_and_border_blocks_survive() {
+    // One of 32 at the end: half of it rounds to none, so the largest of each block stays.
+    let text =
+        recipe("{ kind = \"balanced\", block = 32 }", "{ fraction = 0.5, anneal = \"constant\" }")
+            .to_toml()
+            .replace("sparsity = 0.75", "sparsity = 0.97")
+            .replace("curve = [[0.0, 1.0], [1.0, 1.0]]", "curve = \"linear\"");
+    let (states, sparse) = train(&text.parse().unwrap(), 20);
+    let (before, after) = (&states[19], &states[20]);
+    for output in 0..OUTPUTS {
+        for block in 0..INPUTS / 32 {
+            let at = |input: usize| (32 * block + input) * OUTPUTS + output;
+            let kept = (0..32).filter(|&i| before.states["keep"][at(i)] == 1);
+            // The step before the update has moved the weights a little: ask what it left.
+            let largest = kept
+                .max_by(|&a, &b| after.weight[at(a)].abs().total_cmp(&after.weight[at(b)].abs()))
+                .unwrap();
+            assert_eq!(after.states["keep"][at(largest)], 1, "output {output}, block {block}");
+        }
+    }
+    sparse.finish().unwrap();
+
+    // Blocks of 32 over 48 outputs: those at the border are half as large, and survive as others do.
+    let border =
+        recipe("{ kind = \"block-wise\", block = 32 }", "{ fraction = 0.1, score = \"random\" }")
+            .to_toml()
+            .replace("sparsity = 0.75", "sparsity = 0.5");
+    let (states, _) = train(&border.parse().unwrap(), 20);
+    let keep = |at: usize| states[at].states["keep"].clone();
+    assert_eq!(keep(0), keep(20), "a tenth of two blocks is none");
+}
+
+#[test]
+fn taylor_scores_with_one_threshold_need_no_gradient_before_anything_is_dropped() {
+    let device = Device::flex().autodiff();
+    let text = |curve: &str| {
+        format!(
+            "version = 1\ntask = \"test\"\n[[prune]]\npattern = {}\nsparsity = 0.75\n\
+             score = \"taylor\"\ndistribution = \"global\"\ncurve = {curve}\nend = \"4 steps\"\n\
+             every = \"1 steps\"\n",
+            PATTERNS[0]
+        )
+    };
+    train(&text("\"cubic\"").parse().unwrap(), 6).1.finish().unwrap();
+    let at_once = text("[[0.0, 0.5], [1.0, 1.0]]").parse().unwrap();
+    let error = Plan::new(&at_once, &Net::new(&device), 10).unwrap_err().to_string();
+    assert!(error.contains("prune[0].start") && error.contains("gradient"), "{error}");
+}
+
+#[test]
 fn decay_draws_dropped_weights_to_zero_while_they_may_still_come_back() {
     let dropped = |decay: &str| -> f32 {
         let mut recipe = recipe(PATTERNS[1], "\"straight-through\"").to_toml();

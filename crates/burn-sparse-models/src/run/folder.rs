@@ -86,8 +86,15 @@ impl RunFolder {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
-        if let Some(initial) = initial {
-            initial.write(self.initial_file(), Format::Packed)?;
+        match initial {
+            Some(initial) => initial.write(self.initial_file(), Format::Packed)?,
+            // A run that was killed before it had a recipe may have left its own.
+            None => match std::fs::remove_file(self.initial_file()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(fail(&self.initial_file(), error));
+                }
+                _ => {}
+            },
         }
         replace(&self.recipe_file(), recipe.to_toml().as_bytes())
     }

@@ -194,6 +194,11 @@ fn schedule(
                       after \"1 steps\" or later";
         return fail("end", reason.into());
     }
+    if gradient && start == 0 && rule.curve.sparsity(0.0, rule.target()) > 0.0 {
+        let reason = "taylor scores need a gradient, which is not there before the first step, and the \
+                      curve drops weights at once: start after \"1 steps\" or later";
+        return fail("start", reason.into());
+    }
     if every == 0 {
         return fail("every", format!("\"{}\" is less than a step", rule.every));
     }

@@ -19,7 +19,7 @@ impl fmt::Display for Plan {
         writeln!(f, "{:width$}  {:>13}  {:>20}  pattern", "parameter", "rows x cols", "zeros")?;
         for weight in &self.weights {
             let (rows, cols) = (weight.view.rows(), weight.view.cols());
-            let share = 100.0 * weight.zeros as f64 / (rows * cols) as f64;
+            let share = 100.0 * weight.zeros as f64 / (rows as f64 * cols as f64);
             write!(
                 f,
                 "{:width$}  {:>13}  {:>11} ({share:.2} %)  {}",

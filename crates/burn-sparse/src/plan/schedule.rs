@@ -63,7 +63,7 @@ impl Schedule {
 
     /// Whether it can be asked for its updates: one from a file may be anything.
     pub(crate) fn is_valid(&self) -> bool {
-        self.every > 0 && self.start <= self.end
+        self.every > 0 && self.start <= self.end && self.end <= 1 << 53
     }
 }
 

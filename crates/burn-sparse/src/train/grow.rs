@@ -1,6 +1,4 @@
-use burn_sparse_pattern::{
-    Mask, Pattern, PatternError, Projection, RowOrder, Scores, Search, Start,
-};
+use burn_sparse_pattern::{Pattern, PatternError, Projection, RowOrder, Scores, Search, Start};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -8,41 +6,36 @@ use rand_chacha::ChaCha8Rng;
 pub(super) struct Moving<'a> {
     pub(super) pattern: &'a Pattern,
     pub(super) order: &'a RowOrder,
-    /// The mask in force; it has dropped something.
-    pub(super) mask: &'a Mask,
-    /// What is kept of it is ranked by this, as a matrix.
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    /// What is kept of it is ranked by this, as a matrix: 0 for what is dropped, more for what is kept.
     pub(super) scores: &'a [f32],
     /// What grows is ranked by this, as a matrix: finite and not negative.
     pub(super) growth: &'a [f32],
 }
+
+/// The rank of a weight that survives: more than the largest block, of 256 x 256, has weights to grow, which
+/// rank at most one each.
+const SURVIVES: f32 = 131_072.0;
 
 impl Moving<'_> {
     /// Drops `share` of what a mask of this sparsity keeps, lowest scores first, and lets as much grow,
     /// highest growth first: dropped and grown inside the pattern, rows in their groups (Evci et al.,
     /// "RigL", 2020, section 3). Where the share is less than the pattern can drop, nothing moves.
     pub(super) fn project(&self, sparsity: f64, share: f64) -> Result<Projection, PatternError> {
-        let (rows, cols) = (self.mask.rows(), self.mask.cols());
         let search = Search { start: Start::Fixed(self.order), ..Search::default() };
         let project = |scores: &[f32], sparsity| {
-            self.pattern.project(&Scores::new(rows, cols, scores)?, sparsity, &search)
+            self.pattern.project(&Scores::new(self.rows, self.cols, scores)?, sparsity, &search)
         };
-        let keep = self.mask.to_bytes();
-        // What is kept ranks above what is dropped even where it is zero, as what has just grown may be.
-        let kept = |(&score, &keep): (&f32, &u8)| match keep {
-            0 => 0.0,
-            _ => score.max(f32::MIN_POSITIVE),
+        let survivors = match project(self.scores, 1.0 - (1.0 - sparsity) * (1.0 - share)) {
+            // A block of one kept weight cannot drop a share of it: nothing moves.
+            Err(PatternError::Degenerate { kept: 0, .. }) => project(self.scores, sparsity)?,
+            found => found?,
         };
-        let kept: Vec<f32> = self.scores.iter().zip(&keep).map(kept).collect();
-        let survivors = match project(&kept, 1.0 - (1.0 - sparsity) * (1.0 - share)) {
-            Ok(found) => found.mask.to_bytes(),
-            // A block of one kept weight cannot drop a share of it.
-            Err(PatternError::Degenerate { kept: 0, .. }) => keep,
-            Err(error) => return Err(error),
-        };
+        let survivors = survivors.mask.to_bytes();
         let most = self.growth.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        // In any vector or block the survivors outweigh whatever grows, which is at most one each.
         let rank = |(&growth, survives): (&f32, u8)| {
-            if survives == 1 { 4.0 } else { growth / most }
+            if survives == 1 { SURVIVES } else { growth / most }
         };
         let ranks: Vec<f32> = self.growth.iter().zip(survivors).map(rank).collect();
         project(&ranks, sparsity)

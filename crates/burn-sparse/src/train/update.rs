@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn_sparse_pattern::{
-    Distribution, Histogram, Mask, Pattern, PatternError, RowOrder, Scores, Search, Start,
+    Distribution, Histogram, Pattern, PatternError, RowOrder, Scores, Search, Start,
 };
 
 use super::gather::{Change, State, apply, gather};
@@ -112,9 +112,14 @@ fn global_sparsities<'a>(
     }
     let mut sparsities = BTreeMap::new();
     for weights in tables.into_values() {
+        let target = weights[0].schedule.sparsity(step);
+        if target == 0.0 {
+            // Before anything is dropped nothing needs to be ranked.
+            sparsities.extend(weights.iter().map(|weight| (weight.name.clone(), 0.0)));
+            continue;
+        }
         let histogram = |weight: &&'a PlannedWeight| Ok(Histogram::of(&scores(weight)?));
         let histograms: Vec<Histogram> = weights.iter().map(histogram).collect::<Result<_, _>>()?;
-        let target = weights[0].schedule.sparsity(step);
         let spread = Distribution::by_score(&histograms, target, weights[0].cap);
         for (weight, wish) in weights.into_iter().zip(spread) {
             let (name, view) = (weight.name.clone(), &weight.view);
@@ -150,10 +155,11 @@ fn scores(
         let (name, expected, found) = (weight.name.clone(), state.base.len(), scores.len());
         return Err(TrainError::Scores { name, expected, found });
     }
-    if weight.regrow == Regrow::Never {
+    if weight.regrow.is_hard() {
         for (score, &keep) in scores.iter_mut().zip(&state.keep) {
             // A product would keep NaN, and a dropped weight may be anything. What is kept ranks above
-            // what is dropped even where it is zero, as the weights of an input that never fires.
+            // what is dropped even where it is zero, as the weights of an input that never fires, or
+            // what has just grown.
             *score = match *score {
                 _ if keep == 0 => 0.0,
                 0.0 => f32::MIN_POSITIVE,
@@ -200,12 +206,11 @@ fn search(
     let order = RowOrder::new(state.row_order.clone())?;
     let found = match (weight.regrow, growth) {
         (Regrow::Grow(growth), Some(ranks)) => {
-            let mask = Mask::from_bytes(rows, cols, &weight.view.to_matrix(&state.keep))?;
             let ranks = weight.view.to_matrix(ranks);
             // What cannot be ranked is refused as scores are.
             Scores::new(rows, cols, &ranks)?;
             let (pattern, scores) = (&weight.pattern, scores.as_slice());
-            let moving = Moving { pattern, order: &order, mask: &mask, scores, growth: &ranks };
+            let moving = Moving { pattern, order: &order, rows, cols, scores, growth: &ranks };
             moving.project(sparsity, growth.share(weight.schedule.progress(step)))?
         }
         _ => {
