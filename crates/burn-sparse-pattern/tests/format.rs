@@ -4,21 +4,10 @@ use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, Pa
 use burn_sparse_pattern::{Mask, Packed, Pattern, RowOrder, Scores, Search};
 use proptest::prelude::*;
 
-const FLOATS: [FloatType; 3] = [FloatType::F32, FloatType::F16, FloatType::BF16];
+mod strategies;
+use strategies::patterns;
 
-fn patterns() -> impl Strategy<Value = Pattern> {
-    prop_oneof![
-        Just(Pattern::Unstructured {}),
-        (2..9_usize).prop_map(|block| Pattern::Balanced { block }),
-        (1..4_usize).prop_map(|keep| Pattern::NOfM { keep, of: 4 }),
-        (2..6_usize, any::<bool>())
-            .prop_map(|(vector, equal_groups)| Pattern::VectorWise { vector, equal_groups }),
-        (2..6_usize, any::<bool>())
-            .prop_map(|(vector, equal_groups)| Pattern::ShflBw { vector, equal_groups }),
-        (2..6_usize, 1..4_usize).prop_map(|(vector, keep)| Pattern::Hinm { vector, keep, of: 4 }),
-        (2..6_usize).prop_map(|block| Pattern::BlockWise { block }),
-    ]
-}
+const FLOATS: [FloatType; 3] = [FloatType::F32, FloatType::F16, FloatType::BF16];
 
 /// Weights of an awkward shape, and a mask of the pattern.
 fn pruned(

@@ -99,3 +99,4 @@ pub use float::FloatType;
 pub use packed_file::PackedFile;
 pub use source::Source;
 pub use view::View;
+pub use write::write_parameters;

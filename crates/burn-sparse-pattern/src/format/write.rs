@@ -12,51 +12,7 @@ impl PackedFile {
     /// When a packed parameter breaks its declared pattern, two arrays would have one name, or the
     /// system refuses; nothing is written in the first two cases.
     pub fn write(&self, out: &mut dyn Write) -> Result<(), FormatError> {
-        let (mut arrays, mut infos) = (BTreeMap::new(), BTreeMap::new());
-        for (name, entry) in &self.entries {
-            let packed = match entry {
-                Entry::Dense { shape, values, float, .. } => {
-                    let array = Array::floats(shape.clone(), values, *float);
-                    add(&mut arrays, name.clone(), array)?;
-                    None
-                }
-                Entry::Packed(entry) => {
-                    let seen = (entry.view.rows(), entry.view.cols());
-                    let found = (entry.packed.rows(), entry.packed.cols());
-                    if seen != found {
-                        let reason = format!("a view of {seen:?} on a matrix of {found:?}");
-                        return Err(FormatError::tensor(name.as_str(), reason));
-                    }
-                    let fail = |source| FormatError::Pattern { name: name.clone(), source };
-                    entry.packed.check(&entry.pattern).map_err(fail)?;
-                    for (suffix, array) in layouts::arrays(entry) {
-                        add(&mut arrays, format!("{name}.{suffix}"), array)?;
-                    }
-                    Some(PackedInfo {
-                        pattern: entry.pattern,
-                        view: entry.view.clone(),
-                        sparsity: entry.packed.sparsity(),
-                        mask_hash: entry.packed.mask_hash(),
-                        kept: match &entry.packed {
-                            Packed::Balanced(packed) => Some(packed.kept()),
-                            _ => None,
-                        },
-                    })
-                }
-            };
-            let info = ParameterInfo { layer: entry.layer().into(), shape: entry.shape(), packed };
-            infos.insert(name.clone(), info);
-        }
-        let views = self.entries.iter().filter_map(|(name, entry)| match entry {
-            Entry::Packed(entry) => Some((name.as_str(), &entry.view)),
-            Entry::Dense { .. } => None,
-        });
-        plausible::check(views, arrays.values().map(Array::size).sum())?;
-        let mut metadata = self.metadata.clone();
-        metadata.insert(VERSION_KEY.into(), VERSION.into());
-        let infos = serde_json::to_string(&infos).map_err(std::io::Error::other)?;
-        metadata.insert(TENSORS_KEY.into(), infos);
-        Ok(write_safetensors(&arrays, &metadata, out)?)
+        write_parameters(&self.entries, &self.metadata, out)
     }
 
     /// The bytes that [`Self::write`] writes.
@@ -68,6 +24,62 @@ impl PackedFile {
         self.write(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// As [`PackedFile::write`], of parameters that need not be moved into one.
+///
+/// # Errors
+/// As [`PackedFile::write`].
+pub fn write_parameters(
+    entries: &BTreeMap<String, Entry>,
+    metadata: &BTreeMap<String, String>,
+    out: &mut dyn Write,
+) -> Result<(), FormatError> {
+    let (mut arrays, mut infos) = (BTreeMap::new(), BTreeMap::new());
+    for (name, entry) in entries {
+        let packed = match entry {
+            Entry::Dense { shape, values, float, .. } => {
+                let array = Array::floats(shape.clone(), values, *float);
+                add(&mut arrays, name.clone(), array)?;
+                None
+            }
+            Entry::Packed(entry) => {
+                let seen = (entry.view.rows(), entry.view.cols());
+                let found = (entry.packed.rows(), entry.packed.cols());
+                if seen != found {
+                    let reason = format!("a view of {seen:?} on a matrix of {found:?}");
+                    return Err(FormatError::tensor(name.as_str(), reason));
+                }
+                let fail = |source| FormatError::Pattern { name: name.clone(), source };
+                entry.packed.check(&entry.pattern).map_err(fail)?;
+                for (suffix, array) in layouts::arrays(entry) {
+                    add(&mut arrays, format!("{name}.{suffix}"), array)?;
+                }
+                Some(PackedInfo {
+                    pattern: entry.pattern,
+                    view: entry.view.clone(),
+                    sparsity: entry.packed.sparsity(),
+                    mask_hash: entry.packed.mask_hash(),
+                    kept: match &entry.packed {
+                        Packed::Balanced(packed) => Some(packed.kept()),
+                        _ => None,
+                    },
+                })
+            }
+        };
+        let info = ParameterInfo { layer: entry.layer().into(), shape: entry.shape(), packed };
+        infos.insert(name.clone(), info);
+    }
+    let views = entries.iter().filter_map(|(name, entry)| match entry {
+        Entry::Packed(entry) => Some((name.as_str(), &entry.view)),
+        Entry::Dense { .. } => None,
+    });
+    plausible::check(views, arrays.values().map(Array::size).sum())?;
+    let mut metadata = metadata.clone();
+    metadata.insert(VERSION_KEY.into(), VERSION.into());
+    let infos = serde_json::to_string(&infos).map_err(std::io::Error::other)?;
+    metadata.insert(TENSORS_KEY.into(), infos);
+    Ok(write_safetensors(&arrays, &metadata, out)?)
 }
 
 fn add<'a>(

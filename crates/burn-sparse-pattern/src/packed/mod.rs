@@ -161,7 +161,10 @@ impl Packed {
 
     /// The same kept weights in the layout that takes any mask.
     pub fn to_unstructured(&self) -> UnstructuredPacked {
-        UnstructuredPacked::pack(&self.unpack(), &self.mask())
+        match self {
+            Self::Unstructured(packed) => packed.clone(),
+            _ => UnstructuredPacked::pack(&self.unpack(), &self.mask()),
+        }
     }
 
     /// Calls `each` with the words of the mask, as [`Mask::row`] has them, row after row, in pieces.

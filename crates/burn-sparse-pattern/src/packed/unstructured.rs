@@ -73,6 +73,15 @@ impl UnstructuredPacked {
         &self.bitmask
     }
 
+    /// How many values stand before those of each row.
+    pub fn row_offsets(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.rows).scan(0, |end, row| {
+            let begin = *end;
+            *end += self.row_columns(row).count();
+            Some(begin)
+        })
+    }
+
     /// The kept columns of one row, ascending.
     pub fn row_columns(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
         let width = self.cols.div_ceil(8);

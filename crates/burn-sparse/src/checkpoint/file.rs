@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use burn_sparse_pattern::format::{Entry, FormatError, PackedEntry, PackedFile, write_safetensors};
+use burn_sparse_pattern::format::{
+    Entry, FormatError, PackedEntry, PackedFile, write_parameters, write_safetensors,
+};
 
 use super::{Checkpoint, CheckpointError, Format, Provenance, pytorch, replace_atomically};
 use crate::plan::Plan;
@@ -54,14 +56,11 @@ impl Checkpoint {
 
     fn write_to(&self, format: Format, out: &mut dyn Write) -> Result<(), FormatError> {
         match format {
-            Format::Packed => {
-                let entries = self.entries.clone();
-                PackedFile { entries, metadata: metadata(&self.provenance)? }.write(out)
-            }
+            Format::Packed => write_parameters(&self.entries, &metadata(&self.provenance)?, out),
             Format::DenseBurn => {
                 let dense = |(name, entry): (&String, &Entry)| (name.clone(), densified(entry));
                 let entries = self.entries.iter().map(dense).collect();
-                PackedFile { entries, metadata: metadata(&self.provenance)? }.write(out)
+                write_parameters(&entries, &metadata(&self.provenance)?, out)
             }
             Format::DensePyTorch | Format::SparseBitmask => {
                 let arrays = pytorch::export(&self.entries, format == Format::SparseBitmask);

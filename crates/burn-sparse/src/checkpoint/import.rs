@@ -214,14 +214,7 @@ impl<'a> Foreign<'a> {
                 return Err(CheckpointError::Pattern { name, source });
             }
         };
-        let mut end = 0;
-        let fits = offsets.len() == rows
-            && offsets.iter().enumerate().all(|(row, &offset)| {
-                let begin = end;
-                end += packed.row_columns(row).count() as i64;
-                offset == begin
-            });
-        if !fits {
+        if !packed.row_offsets().map(|offset| offset as i64).eq(offsets) {
             return Ok(Err(format!("{layer}.row_offsets are not those of {layer}.bitmask")));
         }
         Ok(Ok(PackedEntry {

@@ -29,13 +29,7 @@ pub(super) fn export(
                 let layer = renamed.strip_suffix(".weight").unwrap_or(&renamed);
                 let unstructured = packed.packed.to_unstructured();
                 let (rows, cols) = (unstructured.rows(), unstructured.cols());
-                let mut end = 0;
-                let begin = |row| {
-                    let begin = end;
-                    end += unstructured.row_columns(row).count() as i64;
-                    begin
-                };
-                let offsets: Vec<i64> = (0..rows).map(begin).collect();
+                let offsets = unstructured.row_offsets().map(|offset| offset as i64).collect();
                 let kept = unstructured.values().len();
                 let width = unstructured.bitmask().len() / rows;
                 let compressed =
