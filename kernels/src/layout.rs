@@ -21,6 +21,17 @@ pub enum Layout {
     Rows,
 }
 
+impl Layout {
+    /// The shape of the values beside an index of `index` elements.
+    pub(crate) fn values_shape(self, index: usize) -> [usize; 2] {
+        match self {
+            Self::Grouped { vector } => [index, vector],
+            Self::Balanced { .. } => [index / TILE_ROWS, TILE_ROWS],
+            Self::Rows => [index, 1],
+        }
+    }
+}
+
 /// Rows that a [`Layout::Balanced`] tile interleaves: the lanes of one 512-bit vector.
 pub(crate) const TILE_ROWS: usize = 16;
 

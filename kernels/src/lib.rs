@@ -11,6 +11,8 @@
 //! | rows | unstructured | `rows`: vectors along tokens |
 
 mod autodiff;
+#[cfg(feature = "cubecl-backend")]
+mod cube;
 mod flex;
 mod functions;
 mod layout;

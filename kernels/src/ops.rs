@@ -1,5 +1,6 @@
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
+use burn::tensor::Shape;
 
 use crate::Spec;
 
@@ -9,9 +10,15 @@ use crate::Spec;
 /// `y [n, rows]`, `bias [rows]` or `[0]` for none. Callers go through
 /// [`sparse_linear`](crate::sparse_linear), which refuses tensors that contradict the spec before a
 /// kernel sees them.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex,
+    Cube: cfg(feature = "cubecl-backend"),
+    Autodiff,
+    Fusion: cfg(feature = "fusion"),
+)]
 pub trait SparseOps: Backend {
     /// `y = activation(x · Wᵀ + bias)`.
+    #[fusion(dtype = x, shape = Shape::new([x[0], spec.rows]))]
     #[allow(clippy::too_many_arguments)]
     fn sparse_linear(
         x: FloatTensor<Self>,
@@ -24,6 +31,7 @@ pub trait SparseOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// `dx = dy · W`, the gradient with respect to the input.
+    #[fusion(dtype = dy, shape = Shape::new([dy[0], spec.cols]))]
     fn sparse_linear_dx(
         dy: FloatTensor<Self>,
         values: FloatTensor<Self>,
@@ -34,6 +42,7 @@ pub trait SparseOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// The gradient with respect to the kept values only, in their layout: `dyᵀ · x` sampled.
+    #[fusion(dtype = x, shape = Shape::new(spec.layout.values_shape(index.num_elements())))]
     fn sparse_linear_dw(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
@@ -45,5 +54,6 @@ pub trait SparseOps: Backend {
 
     /// `weight · mask` for a byte mask of as many elements; the gradient passes straight through
     /// (Bengio et al., 2013), so that whoever steps the optimizer decides which weights act on it.
+    #[fusion(dtype = weight, shape = weight.clone())]
     fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self>;
 }

@@ -5,7 +5,7 @@ use burn_flex::FlexTensor;
 
 use super::simd::Isa;
 use super::{Store, Weight, gradient, masked, run};
-use crate::{Layout, SparseOps, Spec};
+use crate::{SparseOps, Spec};
 
 impl SparseOps for Flex {
     fn sparse_linear(
@@ -52,16 +52,13 @@ impl SparseOps for Flex {
         order: IntTensor<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let lanes = lanes(spec.layout);
-        let count = index.layout().num_elements();
-        let count =
-            if matches!(spec.layout, Layout::Balanced { .. }) { count } else { count * lanes };
         // Only the shape of the values matters here.
-        let values = tensor(vec![0.0; count], [count / lanes, lanes]);
+        let shape = spec.layout.values_shape(index.layout().num_elements());
+        let values = tensor(vec![0.0; shape[0] * shape[1]], shape);
         let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
         let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
         let dw = gradient::dw(Isa::detect(), &weight(&tensors, spec), floats(&x), floats(&dy));
-        tensor(dw, [count / lanes, lanes])
+        tensor(dw, shape)
     }
 
     fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self> {
@@ -70,15 +67,6 @@ impl SparseOps for Flex {
         let bytes = mask.as_slice::<u8>().expect("masks are bytes");
         let out = masked::masked(Isa::detect(), floats(&weight), bytes);
         FlexTensor::new(Bytes::from_elems(out), burn_flex::Layout::contiguous(shape), DType::F32)
-    }
-}
-
-/// Values of one kept column, or of one slot of 16 rows.
-fn lanes(layout: Layout) -> usize {
-    match layout {
-        Layout::Grouped { vector } => vector,
-        Layout::Balanced { .. } => crate::layout::TILE_ROWS,
-        Layout::Rows => 1,
     }
 }
 

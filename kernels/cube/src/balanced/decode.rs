@@ -1,0 +1,100 @@
+//! Few tokens: every weight is read once. A unit is one of the 16 rows of a tile and one share of their
+//! slots; neighbouring units read neighbouring values and bytes.
+
+use cubecl::prelude::*;
+
+use super::{Balanced, TILE_ROWS, column};
+use crate::store::finish;
+use crate::{Buffer, Operands, Store};
+
+/// Tokens of a cube: the sums a unit holds.
+pub(super) const TOKENS: usize = 16;
+/// Shares of a row's slots.
+const SHARES: usize = 16;
+
+#[cube(launch, address_type = "dynamic")]
+#[allow(clippy::too_many_arguments)]
+fn decode_kernel<F: Float>(
+    x: &[F],
+    values: &[F],
+    index: &[u32],
+    bias: &[F],
+    y: &mut [F],
+    tokens: usize,
+    #[comptime] weight: Balanced,
+    #[comptime] per_cube: usize,
+    #[comptime] store: Store,
+    #[define(F)] _dtype: ElemType,
+) {
+    let units = comptime!(TILE_ROWS * SHARES);
+    let mut partial = Shared::<[f32]>::new_slice(comptime!(TILE_ROWS * SHARES * per_cube));
+    let unit = UNIT_POS as usize;
+    let (lane, share) = (unit % TILE_ROWS, unit / TILE_ROWS);
+    let tile = CUBE_POS_X as usize;
+    let first = CUBE_POS_Y as usize * per_cube;
+
+    let mut sums = Array::<f32>::new(per_cube);
+    #[unroll]
+    for t in 0..per_cube {
+        sums[t] = 0.0;
+    }
+    let mut slot = share;
+    while slot < comptime!(weight.per_row) {
+        let at = (tile * comptime!(weight.per_row) + slot) * TILE_ROWS + lane;
+        let value = f32::cast_from(values[at]);
+        let col = column(index, at, slot, weight);
+        #[unroll]
+        for t in 0..per_cube {
+            sums[t] += value * f32::cast_from(x[(first + t) * comptime!(weight.cols) + col]);
+        }
+        slot += SHARES;
+    }
+    #[unroll]
+    for t in 0..per_cube {
+        partial[t * units + unit] = sums[t];
+    }
+    sync_cube();
+
+    let mut at = unit;
+    while at < comptime!(TILE_ROWS * per_cube) {
+        let (row, token) = (tile * TILE_ROWS + at % TILE_ROWS, at / TILE_ROWS);
+        if row < comptime!(weight.rows) && first + token < tokens {
+            let mut sum = 0.0f32;
+            for share in 0..SHARES {
+                sum += partial[token * units + share * TILE_ROWS + at % TILE_ROWS];
+            }
+            y[(first + token) * comptime!(weight.rows) + row] =
+                finish::<F>(sum, bias, row, store);
+        }
+        at += units;
+    }
+}
+
+pub(super) fn launch(
+    client: &Client,
+    dtype: ElemType,
+    weight: Balanced,
+    operands: &Operands,
+    y: &Buffer,
+    tokens: usize,
+    store: Store,
+) {
+    let per_cube = tokens.next_power_of_two().min(TOKENS);
+    let tiles = weight.rows.div_ceil(TILE_ROWS);
+    decode_kernel::launch(
+        client,
+        CubeCount::Static(tiles as u32, tokens.div_ceil(per_cube) as u32, 1),
+        CubeDim::new_1d((TILE_ROWS * SHARES) as u32),
+        AddressType::U32,
+        operands.x.arg(),
+        operands.values.arg(),
+        operands.index.words(4),
+        operands.bias.arg(),
+        y.arg(),
+        tokens,
+        weight,
+        per_cube,
+        store,
+        dtype,
+    );
+}

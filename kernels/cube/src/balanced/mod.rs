@@ -1,0 +1,101 @@
+//! Balanced Sparsity: every block of a row keeps the same count, so there is nothing to look up but the
+//! column inside the block. Tiles of 16 rows: `values [tiles · kept_per_row, 16]`, in-block columns as
+//! bytes in the same order.
+
+mod decode;
+mod rows;
+
+use cubecl::prelude::*;
+
+use crate::transpose::{Shape, pitch, transpose};
+use crate::{Buffer, Operands, Store};
+
+/// Rows that a tile interleaves.
+pub const TILE_ROWS: usize = 16;
+
+/// A packed weight's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Balanced {
+    /// Outputs.
+    pub rows: usize,
+    /// Reduction.
+    pub cols: usize,
+    /// Columns of a block, at most 256.
+    pub block: usize,
+    /// Kept weights of a full block.
+    pub kept: usize,
+    /// Kept weights of a row.
+    pub per_row: usize,
+}
+
+impl Balanced {
+    /// Blocks of a row.
+    pub(crate) fn blocks(&self) -> usize {
+        self.cols.div_ceil(self.block)
+    }
+}
+
+/// The kernels of this family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// Weights streamed once, lanes along the rows of a tile.
+    Decode,
+    /// Row after row, lanes along tokens.
+    Rows,
+}
+
+impl Kernel {
+    /// The choice for `tokens`.
+    pub fn choose(tokens: usize) -> Self {
+        if tokens <= decode::TOKENS { Self::Decode } else { Self::Rows }
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Rows => "rows",
+        }
+    }
+}
+
+/// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
+pub fn forward(
+    client: &Client,
+    dtype: ElemType,
+    weight: Balanced,
+    operands: &Operands,
+    y: &Buffer,
+    tokens: usize,
+    store: Store,
+) {
+    match Kernel::choose(tokens) {
+        Kernel::Decode => decode::launch(client, dtype, weight, operands, y, tokens, store),
+        Kernel::Rows => {
+            let x = Buffer::empty(client, weight.cols * pitch(tokens), dtype.size());
+            let shape = Shape::to_features_major(tokens, weight.cols);
+            transpose(client, dtype, &operands.x, &x, shape);
+            let operands = Operands { x, ..operands.clone() };
+            rows::launch(client, dtype, weight, &operands, y, tokens, store);
+        }
+    }
+}
+
+/// The column of slot `slot`, its byte at `at`, of a row that has `blocks` blocks.
+#[cube]
+pub(crate) fn column(
+    index: &[u32],
+    at: usize,
+    slot: usize,
+    #[comptime] weight: Balanced,
+) -> usize {
+    // Bytes are read out of words: not every runtime has 8-bit types.
+    let byte = (index[at / 4] >> (8 * (at % 4) as u32)) & 255;
+    let last = comptime!(weight.blocks() - 1);
+    // Without kept weights in full blocks, all are in the short last one.
+    let mut block = last.runtime();
+    if comptime!(weight.kept > 0) {
+        block = min(slot / comptime!(weight.kept.max(1)), last);
+    }
+    block * comptime!(weight.block) + byte as usize
+}

@@ -1,0 +1,82 @@
+//! Many tokens: a unit is one row by four tokens. The 16 units of a row read 64 neighbouring tokens of
+//! each kept column, and the rows of a tile meet the same columns' lines in the cache.
+
+use cubecl::prelude::*;
+
+use super::{Balanced, TILE_ROWS, column};
+use crate::store::finish;
+use crate::transpose::pitch;
+use crate::{Buffer, Operands, Store};
+
+/// Tokens of a cube.
+const TOKENS: usize = 64;
+/// Tokens of a unit: one vector.
+const LANES: usize = 4;
+
+#[cube(launch, address_type = "dynamic")]
+#[allow(clippy::too_many_arguments)]
+fn rows_kernel<F: Float>(
+    x: &[Vector<F, Const<4>>],
+    values: &[F],
+    index: &[u32],
+    bias: &[F],
+    y: &mut [F],
+    tokens: usize,
+    pitch: usize,
+    #[comptime] weight: Balanced,
+    #[comptime] store: Store,
+    #[define(F)] _dtype: ElemType,
+) {
+    let (token, lane) = (
+        CUBE_POS_Y as usize * TOKENS + UNIT_POS_X as usize * LANES,
+        UNIT_POS_Y as usize,
+    );
+    let tile = CUBE_POS_X as usize;
+    let row = tile * TILE_ROWS + lane;
+    if token < pitch && row < comptime!(weight.rows) {
+        let mut sum = Vector::<f32, Const<4>>::new(0.0);
+        for slot in 0..comptime!(weight.per_row) {
+            let at = (tile * comptime!(weight.per_row) + slot) * TILE_ROWS + lane;
+            let value = f32::cast_from(values[at]);
+            let col = column(index, at, slot, weight);
+            let x = Vector::<f32, Const<4>>::cast_from(x[(col * pitch + token) / LANES]);
+            sum += x * Vector::new(value);
+        }
+        #[unroll]
+        for t in 0..LANES {
+            if token + t < tokens {
+                y[(token + t) * comptime!(weight.rows) + row] =
+                    finish::<F>(sum.extract(t), bias, row, store);
+            }
+        }
+    }
+}
+
+/// `operands.x` is features-major here.
+pub(super) fn launch(
+    client: &Client,
+    dtype: ElemType,
+    weight: Balanced,
+    operands: &Operands,
+    y: &Buffer,
+    tokens: usize,
+    store: Store,
+) {
+    let tiles = weight.rows.div_ceil(TILE_ROWS);
+    rows_kernel::launch(
+        client,
+        CubeCount::Static(tiles as u32, tokens.div_ceil(TOKENS) as u32, 1),
+        CubeDim::new_2d((TOKENS / LANES) as u32, TILE_ROWS as u32),
+        AddressType::U32,
+        operands.x.words(LANES),
+        operands.values.arg(),
+        operands.index.words(4),
+        operands.bias.arg(),
+        y.arg(),
+        tokens,
+        pitch(tokens),
+        weight,
+        store,
+        dtype,
+    );
+}

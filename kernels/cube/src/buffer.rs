@@ -1,0 +1,57 @@
+use cubecl::prelude::*;
+use cubecl::server::Handle;
+
+/// A buffer on a device and the elements it holds.
+#[derive(Debug, Clone)]
+pub struct Buffer {
+    /// The memory.
+    pub handle: Handle,
+    /// Elements, of whatever type the kernel reads.
+    pub len: usize,
+}
+
+impl Buffer {
+    /// A new buffer of `len` elements of `bytes` bytes each; what it holds is undefined.
+    pub fn empty(client: &Client, len: usize, bytes: usize) -> Self {
+        Self { handle: client.empty((len * bytes).max(bytes)), len }
+    }
+
+    /// A new buffer with these elements.
+    pub fn of<E: CubeElement>(client: &Client, elements: &[E]) -> Self {
+        if elements.is_empty() {
+            return Self { handle: client.empty(size_of::<E>()), len: 0 };
+        }
+        let handle = client.create_from_slice(E::as_bytes(elements));
+        Self { handle, len: elements.len() }
+    }
+
+    pub(crate) fn arg(&self) -> BufferArg {
+        // SAFETY: `len` is what the buffer was made with; kernels check every index against it.
+        unsafe { BufferArg::from_raw_parts(self.handle.clone(), self.len.max(1)) }
+    }
+
+    /// The same memory, read as words of `per_word` elements each.
+    pub(crate) fn words(&self, per_word: usize) -> BufferArg {
+        // SAFETY: as above; the memory of a device is allocated in larger units than a word.
+        unsafe {
+            BufferArg::from_raw_parts(self.handle.clone(), self.len.div_ceil(per_word).max(1))
+        }
+    }
+}
+
+/// What every kernel of a packed weight is given. An absent buffer is one of no elements.
+#[derive(Debug, Clone)]
+pub struct Operands {
+    /// `[n, cols]` or, where a kernel says so, features-major `[cols, pitch]`.
+    pub x: Buffer,
+    /// The kept values, in the layout of the kernel's family.
+    pub values: Buffer,
+    /// Column ids as `u32`, or in-block columns as bytes.
+    pub index: Buffer,
+    /// Where groups begin.
+    pub offsets: Buffer,
+    /// The row at every place.
+    pub order: Buffer,
+    /// `[rows]`, or no elements.
+    pub bias: Buffer,
+}

@@ -1,0 +1,68 @@
+//! Shfl-BW, vector-wise and block-wise weights, and, with `vector = 1`, rows of any shape:
+//! `values [kept columns, vector]`, their ids, where groups begin, and the row at every place.
+
+mod decode;
+mod tiles;
+
+use cubecl::prelude::*;
+
+use crate::transpose::{Shape, pitch, transpose};
+use crate::{Buffer, Operands, Store};
+
+/// A packed weight's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Grouped {
+    /// Outputs.
+    pub rows: usize,
+    /// Reduction.
+    pub cols: usize,
+    /// Rows of a group, at most 256.
+    pub vector: usize,
+}
+
+/// The kernels of this family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// Weights streamed once, lanes along the rows of a group.
+    Decode,
+    /// Shared tiles of gathered columns, lanes along tokens.
+    Tiles,
+}
+
+impl Kernel {
+    /// The choice for `tokens`.
+    pub fn choose(vector: usize, tokens: usize) -> Self {
+        // A tile of fewer rows than four leaves most of a cube idle.
+        if tokens <= decode::TOKENS || vector < 4 { Self::Decode } else { Self::Tiles }
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Tiles => "tiles",
+        }
+    }
+}
+
+/// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
+pub fn forward(
+    client: &Client,
+    dtype: ElemType,
+    weight: Grouped,
+    operands: &Operands,
+    y: &Buffer,
+    tokens: usize,
+    store: Store,
+) {
+    match Kernel::choose(weight.vector, tokens) {
+        Kernel::Decode => decode::launch(client, dtype, weight, operands, y, tokens, store),
+        Kernel::Tiles => {
+            let x = Buffer::empty(client, weight.cols * pitch(tokens), dtype.size());
+            let shape = Shape::to_features_major(tokens, weight.cols);
+            transpose(client, dtype, &operands.x, &x, shape);
+            let operands = Operands { x, ..operands.clone() };
+            tiles::launch(client, dtype, weight, &operands, y, tokens, store);
+        }
+    }
+}

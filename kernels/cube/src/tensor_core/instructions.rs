@@ -1,0 +1,231 @@
+//! The warp-wide instructions of the tensor-core kernels, each in PTX and in plain code.
+//!
+//! The plain form moves the same elements between the same lanes, so that a kernel's whole data
+//! movement can be executed on any runtime and only the instruction itself is taken on trust. It
+//! exchanges registers through `scratch` in shared memory and expects every unit of the cube to call it
+//! together.
+//!
+//! Lane layouts: PTX ISA, "Warp-level matrix instructions", `ldmatrix` and `mma.m16n8k16`.
+
+use cubecl::ir::FloatKind;
+use cubecl::prelude::*;
+
+/// Lanes of a warp. Not the runtime's plane size: the plain form must not depend on that.
+pub(crate) const WARP: usize = 32;
+
+/// Who executes the instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// The tensor cores of an NVIDIA GPU, through inline PTX.
+    Ptx,
+    /// Plain code in the same lane layout.
+    Plain,
+}
+
+/// The type of activations and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+}
+
+impl Element {
+    pub(crate) fn of(dtype: ElemType) -> Self {
+        match dtype {
+            ElemType::Float(FloatKind::F16) => Self::F16,
+            ElemType::Float(FloatKind::BF16) => Self::Bf16,
+            other => panic!("tensor-core kernels multiply f16 and bf16, not {other:?}"),
+        }
+    }
+
+    /// Its name in PTX.
+    pub(crate) fn ptx(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// Words of scratch that the plain form of [`mma`] needs.
+pub(crate) fn scratch_words(engine: Engine, warps: usize) -> usize {
+    match engine {
+        Engine::Ptx => 1,
+        Engine::Plain => warps * WARP * 6,
+    }
+}
+
+/// Copies 8 elements of 16 bits from global to shared memory, or zeros where `keep` is false; both
+/// addresses are multiples of 16 bytes. Complete after [`commit`] and [`wait`].
+#[cube]
+pub(crate) fn copy8<F: Float>(
+    from: &[F],
+    from_at: usize,
+    to: &mut [F],
+    to_at: usize,
+    keep: bool,
+    #[comptime] engine: Engine,
+) {
+    match comptime!(engine) {
+        Engine::Ptx => {
+            let bytes = select(keep, 16u32, 0u32);
+            let source = from[from_at..from_at + 8].as_ptr();
+            let target = to[to_at..to_at + 8].as_ptr();
+            gpu_asm!(
+                "{{ .reg .u64 s; cvta.to.shared.u64 s, {to};",
+                "cp.async.cg.shared.global [s], [{from}], 16, {bytes}; }}",
+                to = mem_out(_) target, from = mem_in(_) source, bytes = in(_) bytes,
+                options(explicit_mem)
+            );
+        }
+        Engine::Plain => {
+            #[unroll]
+            for i in 0..8usize {
+                let mut value = F::new(0.0);
+                if keep {
+                    value = from[from_at + i];
+                }
+                to[to_at + i] = value;
+            }
+        }
+    }
+}
+
+/// Closes a group of copies.
+#[cube]
+pub(crate) fn commit(#[comptime] engine: Engine) {
+    if comptime!(engine == Engine::Ptx) {
+        gpu_asm!("cp.async.commit_group;");
+    }
+}
+
+/// Waits until at most `pending` of this unit's groups are under way.
+#[cube]
+pub(crate) fn wait(#[comptime] pending: usize, #[comptime] engine: Engine) {
+    if comptime!(engine == Engine::Ptx) {
+        gpu_asm!("cp.async.wait_group {pending};", pending = const pending);
+    }
+}
+
+/// The operand that a fragment is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Operand {
+    /// 16 rows by 16 of the reduction: one `mma`'s A.
+    A,
+    /// 16 of the reduction by 16 columns: B of two neighbouring `mma`s.
+    B,
+}
+
+/// Row and column, inside a 16 × 16 tile stored reduction-major, that lane `lane` addresses for
+/// `ldmatrix.x4.trans`.
+#[cube]
+fn addressed(lane: usize, #[comptime] operand: Operand) -> (usize, usize) {
+    let (matrix, line) = (lane / 8, lane % 8);
+    match comptime!(operand) {
+        Operand::A => (matrix / 2 * 8 + line, matrix % 2 * 8),
+        Operand::B => (matrix % 2 * 8 + line, matrix / 2 * 8),
+    }
+}
+
+/// Loads the fragment of the 16 × 16 tile at `at` of `tile`, rows of the reduction `pitch` elements
+/// apart: four registers of two neighbouring reduction elements each.
+#[cube]
+pub(crate) fn load_fragment<F: Float>(
+    tile: &[F],
+    at: usize,
+    #[comptime] pitch: usize,
+    #[comptime] operand: Operand,
+    #[comptime] engine: Engine,
+) -> Vector<u32, Const<4>> {
+    let lane = UNIT_POS as usize % WARP;
+    match comptime!(engine) {
+        Engine::Ptx => {
+            let (row, col) = addressed(lane, operand);
+            let at = at + row * pitch + col;
+            let address = tile[at..at + 8].as_ptr();
+            let fragment: Vector<u32, Const<4>>;
+            gpu_asm!(
+                "{{ .reg .u64 s; cvta.to.shared.u64 s, {address};",
+                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {fragment}, [s]; }}",
+                fragment = out(_) fragment, address = mem_in(_) address,
+                options(explicit_mem)
+            );
+            fragment
+        }
+        Engine::Plain => {
+            let mut fragment = Vector::<u32, Const<4>>::empty();
+            // Transposed: lane (group, pair) holds column `group` of rows `2 · pair` and the next.
+            let (group, pair) = (lane / 4, lane % 4);
+            #[unroll]
+            for matrix in 0..4usize {
+                let mut two = Vector::<F, Const<2>>::empty();
+                #[unroll]
+                for i in 0..2usize {
+                    let (row, col) = addressed(matrix * 8 + pair * 2 + i, operand);
+                    two.insert(i, tile[at + row * pitch + col + group]);
+                }
+                fragment.insert(matrix, u32::reinterpret(two));
+            }
+            fragment
+        }
+    }
+}
+
+/// `c + A · B` for one 16 × 8 tile over 16 of the reduction: A's four registers, two of B's.
+#[cube]
+pub(crate) fn mma<F: Float>(
+    a: Vector<u32, Const<4>>,
+    b0: u32,
+    b1: u32,
+    c: Vector<f32, Const<4>>,
+    scratch: &mut [u32],
+    #[comptime] element: Element,
+    #[comptime] engine: Engine,
+) -> Vector<f32, Const<4>> {
+    match comptime!(engine) {
+        Engine::Ptx => {
+            let d: Vector<f32, Const<4>>;
+            let element = comptime!(element.ptx());
+            gpu_asm!(
+                "mma.sync.aligned.m16n8k16.row.col.f32.{element}.{element}.f32 ",
+                "{d}, {a}, {{ {b0}, {b1} }}, {c};",
+                d = out(_) d, a = in(_) a, b0 = in(_) b0, b1 = in(_) b1, c = in(_) c,
+                element = const element,
+                options(nomem),
+            );
+            d
+        }
+        Engine::Plain => {
+            let unit = UNIT_POS as usize;
+            let (lane, warp) = (unit % WARP, unit / WARP * comptime!(WARP * 6));
+            #[unroll]
+            for i in 0..4usize {
+                scratch[warp + lane * 6 + i] = a.extract(i);
+            }
+            scratch[warp + lane * 6 + 4] = b0;
+            scratch[warp + lane * 6 + 5] = b1;
+            sync_cube();
+            let (group, pair) = (lane / 4, lane % 4);
+            let mut d = c;
+            #[unroll]
+            for i in 0..4usize {
+                // Rows `group` and eight further, columns `2 · pair` and the next.
+                let (upper, column) = (comptime!(i / 2), pair * 2 + i % 2);
+                let mut sum = c.extract(i);
+                #[unroll]
+                for k in 0..16usize {
+                    let holder = comptime!(k % 8 / 2);
+                    let half = comptime!(k / 8);
+                    let a = warp + (group * 4 + holder) * 6 + comptime!(half * 2) + upper;
+                    let b = warp + (column * 4 + holder) * 6 + comptime!(4 + half);
+                    let a = Vector::<F, Const<2>>::reinterpret(scratch[a]);
+                    let b = Vector::<F, Const<2>>::reinterpret(scratch[b]);
+                    sum += f32::cast_from(a.extract(k % 2)) * f32::cast_from(b.extract(k % 2));
+                }
+                d.insert(i, sum);
+            }
+            sync_cube();
+            d
+        }
+    }
+}

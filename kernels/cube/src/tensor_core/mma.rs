@@ -1,0 +1,183 @@
+//! `mma.sync`, for sm_80 and later: every warp multiplies its part of the tile from the ring.
+
+use cubecl::prelude::*;
+
+use super::Engine;
+use super::instructions::{Element, Operand, WARP, load_fragment, mma, scratch_words, wait};
+use super::ring::{Placement, Reach, Ring, fill, read_ids, row_at, store_rows};
+use crate::store::{Store, finish};
+
+/// How a cube divides its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Rows of the group: a multiple of `16 · warps_m`.
+    pub vector: usize,
+    /// Tokens: a multiple of `16 · warps_n`.
+    pub tokens: usize,
+    /// Kept columns of a stage: a multiple of 16.
+    pub depth: usize,
+    /// Stages of the ring.
+    pub stages: usize,
+    /// Warps along the rows.
+    pub warps_m: usize,
+    /// Warps along the tokens.
+    pub warps_n: usize,
+}
+
+impl Tile {
+    /// The tile for groups of `vector` rows, or `None` where no kernel fits.
+    pub fn of(vector: usize) -> Option<Self> {
+        let (warps_m, warps_n) = match vector {
+            32 | 64 => (1, 8),
+            128 => (2, 4),
+            _ => return None,
+        };
+        Some(Self { vector, tokens: 256, depth: 32, stages: 4, warps_m, warps_n })
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(self.vector.is_multiple_of(16 * self.warps_m), "{self:?}: rows of a warp");
+        assert!(self.tokens.is_multiple_of(16 * self.warps_n), "{self:?}: tokens of a warp");
+        self.ring().check();
+    }
+
+    pub(crate) fn ring(&self) -> Ring {
+        let Self { vector, tokens, depth, stages, warps_m, warps_n } = *self;
+        let threads = warps_m * warps_n * WARP;
+        Ring { vector, tokens, depth, stages, threads, placement: Placement::Padded }
+    }
+
+    /// Tiles of 16 along the rows of a warp.
+    fn rows(&self) -> usize {
+        self.vector / self.warps_m / 16
+    }
+
+    /// Tiles of 8 along the tokens of a warp.
+    fn columns(&self) -> usize {
+        self.tokens / self.warps_n / 8
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+#[allow(clippy::too_many_arguments)]
+pub(super) fn mma_kernel<F: Float>(
+    x: &[F],
+    values: &[F],
+    columns: &[u32],
+    offsets: &[u32],
+    order: &[u32],
+    bias: &[F],
+    y: &mut [Vector<F, Const<8>>],
+    pitch: usize,
+    rows: usize,
+    cols: usize,
+    #[comptime] tile: Tile,
+    #[comptime] ordered: bool,
+    #[comptime] store: Store,
+    #[comptime] element: Element,
+    #[comptime] engine: Engine,
+    #[define(F)] _dtype: ElemType,
+) {
+    let ring = comptime!(tile.ring());
+    let pitch_x = comptime!(Ring::pitch(tile.tokens));
+    let pitch_w = comptime!(Ring::pitch(tile.vector));
+    let mut memory = Shared::<[F]>::new_aligned_slice(comptime!(tile.ring().memory()), 16usize);
+    let mut scratch =
+        Shared::<[u32]>::new_slice(comptime!(scratch_words(engine, tile.warps_m * tile.warps_n)));
+
+    let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP);
+    // Where this warp's part of the tile begins.
+    let top = warp / comptime!(tile.warps_n) * comptime!(tile.rows() * 16);
+    let left = warp % comptime!(tile.warps_n) * comptime!(tile.columns() * 8);
+    let group = CUBE_POS_X as usize;
+    let begin = offsets[group] as usize;
+    let end = offsets[group + 1] as usize;
+    let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
+
+    let mut sums = Array::<Vector<f32, Const<4>>>::new(comptime!(tile.rows() * tile.columns()));
+    #[unroll]
+    for i in 0..comptime!(tile.rows() * tile.columns()) {
+        sums[i] = Vector::new(0.0);
+    }
+
+    let mut ids = Array::<u32>::new(comptime!(tile.ring().ids()));
+    let mut from = begin;
+    read_ids(&mut ids, columns, from, end, ring);
+    for slot in 0..comptime!(tile.stages - 1) {
+        fill::<F>(
+            x, values, &ids, &mut memory, slot, from, &reach, ring, engine,
+        );
+        from += comptime!(tile.depth);
+        read_ids(&mut ids, columns, from, end, ring);
+    }
+
+    let steps = (end - begin).div_ceil(comptime!(tile.depth));
+    for step in 0..steps {
+        wait(comptime!(tile.stages - 2), engine);
+        // Every thread's copies of this stage have landed, and every warp is done with the one before,
+        // whose slot is filled next.
+        sync_cube();
+        let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
+        fill::<F>(
+            x, values, &ids, &mut memory, ahead, from, &reach, ring, engine,
+        );
+        from += comptime!(tile.depth);
+        read_ids(&mut ids, columns, from, end, ring);
+
+        let slot = step % comptime!(tile.stages) * comptime!(tile.depth);
+        #[unroll]
+        for k in 0..comptime!(tile.depth / 16) {
+            let row = slot + comptime!(k * 16);
+            let mut a = Array::<Vector<u32, Const<4>>>::new(comptime!(tile.rows()));
+            #[unroll]
+            for i in 0..comptime!(tile.rows()) {
+                let at = comptime!(ring.values_at()) + row * pitch_w + top + comptime!(i * 16);
+                a[i] = load_fragment::<F>(&memory, at, pitch_w, Operand::A, engine);
+            }
+            #[unroll]
+            for j in 0..comptime!(tile.columns() / 2) {
+                let at = row * pitch_x + left + comptime!(j * 16);
+                let b = load_fragment::<F>(&memory, at, pitch_x, Operand::B, engine);
+                #[unroll]
+                for i in 0..comptime!(tile.rows()) {
+                    #[unroll]
+                    for half in 0..2usize {
+                        let at = comptime!(i * tile.columns() + j * 2 + half);
+                        sums[at] = mma::<F>(
+                            a[i],
+                            b.extract(comptime!(half * 2)),
+                            b.extract(comptime!(half * 2 + 1)),
+                            sums[at],
+                            &mut scratch,
+                            element,
+                            engine,
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    // The rings' memory becomes the output tile, from which rows leave whole.
+    wait(0usize, engine);
+    sync_cube();
+    let (line, pair) = (lane / 4, lane % 4);
+    #[unroll]
+    for i in 0..comptime!(tile.rows()) {
+        #[unroll]
+        for upper in 0..2usize {
+            let at = top + line + comptime!(i * 16 + upper * 8);
+            let row = row_at(order, group * comptime!(tile.vector) + at, rows, ordered);
+            #[unroll]
+            for j in 0..comptime!(tile.columns()) {
+                let sum = sums[comptime!(i * tile.columns() + j)];
+                let to = at * pitch_x + left + pair * 2 + comptime!(j * 8);
+                memory[to] = finish::<F>(sum.extract(comptime!(upper * 2)), bias, row, store);
+                memory[to + 1] =
+                    finish::<F>(sum.extract(comptime!(upper * 2 + 1)), bias, row, store);
+            }
+        }
+    }
+    sync_cube();
+    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring);
+}

@@ -1,0 +1,174 @@
+//! Every portable kernel against a float64 product, on awkward shapes, on whatever runtime is built in.
+
+#![cfg(any(feature = "wgpu", feature = "cuda"))]
+
+mod support;
+
+use burn_sparse_cube::entries::{sample, scatter};
+use burn_sparse_cube::masked::masked;
+use burn_sparse_cube::transpose::{Shape, pitch, transpose};
+use burn_sparse_cube::{Buffer, Operands, Store};
+use cubecl::prelude::*;
+use half::f16;
+use support::{Case, Number, client, noise};
+
+const PATTERNS: [&str; 8] = [
+    "balanced(block=32)",
+    "balanced(block=7)",
+    "balanced(block=16)",
+    "vector-wise(vector=16)",
+    "shfl-bw(vector=32)",
+    "shfl-bw(vector=8,equal_groups=false)",
+    "shfl-bw(vector=5)",
+    "block-wise(block=16)",
+];
+
+const SHAPES: [(usize, usize); 7] =
+    [(1, 1), (1, 33), (31, 1), (33, 31), (64, 64), (97, 130), (40, 257)];
+
+fn every_case_agrees<F: Number>() {
+    let client = client();
+    let mut seen = 0;
+    for text in PATTERNS {
+        for (rows, cols) in SHAPES {
+            let Some(case) = Case::new::<F>(&client, text, rows, cols, 0.75) else { continue };
+            for tokens in [1, 3, 8, 16, 17, 64, 101] {
+                for (bias, relu) in [(false, false), (true, true)] {
+                    let x = F::all(&noise(tokens * cols, 3));
+                    let b = F::all(&noise(rows, 5));
+                    let y = Buffer::of(&client, &F::all(&vec![f32::NAN; tokens * rows]));
+                    let operands = Operands {
+                        x: Buffer::of(&client, &x),
+                        bias: Buffer::of(&client, if bias { &b } else { &[] }),
+                        ..case.operands.clone()
+                    };
+                    let store = Store { bias, relu };
+                    case.forward(&client, F::elem(), &operands, &y, tokens, store);
+                    let y = F::read(&client, &y);
+                    case.assert_product(&y, &F::back(&x), bias.then(|| F::back(&b)), relu, F::ERROR);
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 400, "only {seen} cases ran");
+}
+
+#[test]
+fn every_kernel_agrees_with_a_float64_product_in_f32() {
+    every_case_agrees::<f32>();
+}
+
+#[test]
+fn every_kernel_agrees_with_a_float64_product_in_f16() {
+    let client = client();
+    let f16_type = f16::elem();
+    if !client.properties().supports_type(Type::new(f16_type)) {
+        println!("this device has no f16");
+        return;
+    }
+    every_case_agrees::<f16>();
+}
+
+#[test]
+fn nan_passes_through_a_fused_activation() {
+    let client = client();
+    for text in ["shfl-bw(vector=32)", "balanced(block=32)"] {
+        let case = Case::new::<f32>(&client, text, 64, 64, 0.5).unwrap();
+        for tokens in [1, 40] {
+            let x = Buffer::of(&client, &vec![f32::NAN; tokens * 64]);
+            let y = Buffer::of(&client, &vec![0.0_f32; tokens * 64]);
+            let operands = Operands { x, ..case.operands.clone() };
+            let store = Store { bias: false, relu: true };
+            case.forward(&client, f32::elem(), &operands, &y, tokens, store);
+            assert!(f32::read(&client, &y).iter().all(|y| y.is_nan()), "{text} {tokens}");
+        }
+    }
+}
+
+#[test]
+fn transposing_gives_features_major_rows_padded_with_zeros_and_back() {
+    let client = client();
+    for (tokens, features) in [(1, 1), (31, 33), (64, 64), (7, 100)] {
+        let x = noise(tokens * features, 1);
+        let wide = pitch(tokens);
+        let y = Buffer::of(&client, &vec![f32::NAN; features * wide]);
+        let there = Shape::to_features_major(tokens, features);
+        transpose(&client, f32::elem(), &Buffer::of(&client, &x), &y, there);
+        let found = f32::read(&client, &y);
+        for feature in 0..features {
+            for token in 0..wide {
+                let expected = if token < tokens { x[token * features + feature] } else { 0.0 };
+                assert_eq!(found[feature * wide + token], expected, "{tokens}x{features}");
+            }
+        }
+        let back = Buffer::of(&client, &vec![f32::NAN; tokens * features]);
+        let shape = Shape::to_tokens_major(tokens, features);
+        transpose(&client, f32::elem(), &y, &back, shape);
+        assert_eq!(f32::read(&client, &back), x, "{tokens}x{features}");
+    }
+}
+
+#[test]
+fn scattered_values_are_the_unpacked_matrix() {
+    let client = client();
+    for text in PATTERNS {
+        for (rows, cols) in SHAPES {
+            let Some(case) = Case::new::<f32>(&client, text, rows, cols, 0.75) else { continue };
+            let dense = Buffer::of(&client, &vec![0.0_f32; rows * cols]);
+            scatter(&client, f32::elem(), case.family, &case.operands, &dense);
+            assert_eq!(f32::read(&client, &dense), case.dense, "{text} {rows}x{cols}");
+        }
+    }
+}
+
+#[test]
+fn sampled_gradients_are_the_dense_gradient_at_the_kept_entries() {
+    let client = client();
+    for text in PATTERNS {
+        for (rows, cols) in SHAPES {
+            let Some(case) = Case::new::<f32>(&client, text, rows, cols, 0.75) else { continue };
+            let tokens = 9;
+            let (x, dy) = (noise(tokens * cols, 3), noise(tokens * rows, 4));
+            let count = case.operands.values.len;
+            let dvalues = Buffer::of(&client, &vec![f32::NAN; count]);
+            let operands = Operands { x: Buffer::of(&client, &x), ..case.operands.clone() };
+            let dy_buffer = Buffer::of(&client, &dy);
+            sample(&client, f32::elem(), case.family, &operands, &dy_buffer, &dvalues, tokens);
+            // Put in place of the values, the gradient unpacks to the masked dense one.
+            let dense = Buffer::of(&client, &vec![0.0_f32; rows * cols]);
+            let operands = Operands { values: dvalues, ..case.operands.clone() };
+            scatter(&client, f32::elem(), case.family, &operands, &dense);
+            for (at, found) in f32::read(&client, &dense).iter().enumerate() {
+                let (row, col) = (at / cols, at % cols);
+                let sum: f64 = (0..tokens)
+                    .map(|t| f64::from(dy[t * rows + row]) * f64::from(x[t * cols + col]))
+                    .sum();
+                let expected = if case.kept[at] { sum } else { 0.0 };
+                let difference = (f64::from(*found) - expected).abs();
+                assert!(difference < 1e-5, "{text} {rows}x{cols} {row},{col}: {found} {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn masking_drops_what_the_bytes_drop_even_infinities() {
+    let client = client();
+    for len in [1, 3, 4, 257, 70_001] {
+        let mut weight = noise(len, 1);
+        weight[len / 2] = f32::INFINITY;
+        let mask: Vec<u8> = (0..len).map(|i| u8::from(i % 3 == 1)).collect();
+        let words: Vec<u32> = mask
+            .chunks(4)
+            .map(|four| four.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)))
+            .collect();
+        let mut mask_buffer = Buffer::of(&client, &words);
+        mask_buffer.len = len;
+        let out = Buffer::of(&client, &vec![f32::NAN; len]);
+        masked(&client, f32::elem(), &Buffer::of(&client, &weight), &mask_buffer, &out);
+        for (i, out) in f32::read(&client, &out).iter().enumerate() {
+            assert_eq!(*out, if mask[i] == 1 { weight[i] } else { 0.0 }, "{i} of {len}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Packed random weights on a device, and the product they must give.
+
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
+use burn_sparse_cube::entries::Family;
+use burn_sparse_cube::grouped::{self, Grouped};
+use burn_sparse_cube::{Buffer, Operands, Store};
+use burn_sparse_pattern::{Packed, Pattern, RowOrder, Scores, Search};
+use cubecl::prelude::*;
+use half::{bf16, f16};
+
+pub fn client() -> Client {
+    cubecl::Device::default().client()
+}
+
+pub fn noise(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// A type of activations and values.
+pub trait Number: CubeElement + Scalar + Copy {
+    /// Relative to the sum of the sizes of a product's terms.
+    const ERROR: f64;
+
+    fn of(value: f32) -> Self;
+    fn f32(self) -> f32;
+
+    fn elem() -> ElemType {
+        Self::elem_type_native()
+    }
+
+    fn all(values: &[f32]) -> Vec<Self> {
+        values.iter().map(|&v| Self::of(v)).collect()
+    }
+
+    fn back(values: &[Self]) -> Vec<f32> {
+        values.iter().map(|v| v.f32()).collect()
+    }
+
+    /// Reads a buffer back, where errors of a launch show.
+    fn read(client: &Client, buffer: &Buffer) -> Vec<f32> {
+        let bytes = client.read_one(buffer.handle.clone()).expect("the launch ran");
+        Self::back(&Self::from_bytes(&bytes)[..buffer.len])
+    }
+}
+
+impl Number for f32 {
+    const ERROR: f64 = 1e-6;
+
+    fn of(value: f32) -> Self {
+        value
+    }
+    fn f32(self) -> f32 {
+        self
+    }
+}
+
+impl Number for f16 {
+    const ERROR: f64 = 1e-3;
+
+    fn of(value: f32) -> Self {
+        f16::from_f32(value)
+    }
+    fn f32(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl Number for bf16 {
+    const ERROR: f64 = 8e-3;
+
+    fn of(value: f32) -> Self {
+        bf16::from_f32(value)
+    }
+    fn f32(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+/// A packed weight on a device, `x` and `bias` left empty.
+pub struct Case {
+    pub name: String,
+    pub family: Family,
+    pub operands: Operands,
+    /// The same weight, rounded to the type of the values.
+    pub dense: Vec<f32>,
+    pub kept: Vec<bool>,
+    pub rows: usize,
+    pub cols: usize,
+}
+
+impl Case {
+    /// A random weight, or nothing where the pattern keeps nothing at this sparsity.
+    pub fn new<F: Number>(
+        client: &Client,
+        text: &str,
+        rows: usize,
+        cols: usize,
+        sparsity: f64,
+    ) -> Option<Self> {
+        let pattern: Pattern = text.parse().unwrap();
+        let weights = F::back(&F::all(&noise(rows * cols, 7)));
+        let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+        let scores = Scores::new(rows, cols, &scores).unwrap();
+        let found = pattern.project(&scores, sparsity, &Search::default()).ok()?;
+        let packed =
+            Packed::pack(&pattern, &weights, &found.mask, found.row_order.as_ref()).unwrap();
+        let LaidOut { family, values, index, offsets, order } = lay_out(&packed);
+        let operands = Operands {
+            x: Buffer::of::<u32>(client, &[]),
+            values: Buffer::of(client, &F::all(&values)),
+            index: index_buffer(client, family, &index),
+            offsets: Buffer::of(client, &offsets),
+            order: Buffer::of(client, &order),
+            bias: Buffer::of::<u32>(client, &[]),
+        };
+        let kept = found.mask.to_bytes().iter().map(|&byte| byte != 0).collect();
+        let name = format!("{text} {rows}x{cols}");
+        Some(Self { name, family, operands, dense: packed.unpack(), kept, rows, cols })
+    }
+
+    pub fn forward(
+        &self,
+        client: &Client,
+        dtype: ElemType,
+        operands: &Operands,
+        y: &Buffer,
+        tokens: usize,
+        store: Store,
+    ) {
+        match self.family {
+            Family::Grouped(w) => grouped::forward(client, dtype, w, operands, y, tokens, store),
+            Family::Balanced(w) => balanced::forward(client, dtype, w, operands, y, tokens, store),
+        }
+    }
+
+    /// `y [tokens, rows]` within `error` of the sum of the sizes of its terms.
+    pub fn assert_product(
+        &self,
+        y: &[f32],
+        x: &[f32],
+        bias: Option<Vec<f32>>,
+        relu: bool,
+        error: f64,
+    ) {
+        for (at, found) in y.iter().enumerate() {
+            let (token, row) = (at / self.rows, at % self.rows);
+            let mut sum = bias.as_ref().map_or(0.0, |bias| f64::from(bias[row]));
+            let mut size = sum.abs();
+            for col in 0..self.cols {
+                let w = f64::from(self.dense[row * self.cols + col]);
+                let term = w * f64::from(x[token * self.cols + col]);
+                sum += term;
+                size += term.abs();
+            }
+            let expected = if relu { sum.max(0.0) } else { sum };
+            let difference = (f64::from(*found) - expected).abs();
+            assert!(
+                difference <= error * (1.0 + size),
+                "{} token {token} row {row}: {found} instead of {expected}",
+                self.name,
+            );
+        }
+    }
+}
+
+struct LaidOut {
+    family: Family,
+    values: Vec<f32>,
+    index: Vec<u32>,
+    offsets: Vec<u32>,
+    order: Vec<u32>,
+}
+
+/// The layouts of the crate's documentation, spelled out once more, independently of whoever uploads.
+fn lay_out(packed: &Packed) -> LaidOut {
+    match packed {
+        Packed::Grouped(p) => {
+            let (rows, cols, vector) = (p.rows(), p.cols(), p.vector());
+            let identity = RowOrder::identity(rows);
+            let moved = p.row_order().filter(|order| **order != identity);
+            LaidOut {
+                family: Family::Grouped(Grouped { rows, cols, vector }),
+                values: p.values().to_vec(),
+                index: p.columns().to_vec(),
+                offsets: p.offsets().to_vec(),
+                order: moved.map_or(Vec::new(), |order| order.as_slice().to_vec()),
+            }
+        }
+        Packed::Balanced(p) => {
+            let (rows, cols, per_row) = (p.rows(), p.cols(), p.kept_per_row());
+            let (block, kept) = (p.block(), p.kept());
+            let padded = rows.div_ceil(TILE_ROWS) * TILE_ROWS * per_row;
+            let (mut values, mut bytes) = (vec![0.0; padded], vec![0_u8; padded]);
+            for row in 0..rows {
+                for slot in 0..per_row {
+                    let at = ((row / TILE_ROWS) * per_row + slot) * TILE_ROWS + row % TILE_ROWS;
+                    values[at] = p.values()[row * per_row + slot];
+                    bytes[at] = p.indices()[row * per_row + slot];
+                }
+            }
+            let words = bytes.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
+            LaidOut {
+                family: Family::Balanced(Balanced { rows, cols, block, kept, per_row }),
+                values,
+                index: words.collect(),
+                offsets: Vec::new(),
+                order: Vec::new(),
+            }
+        }
+        _ => panic!("no kernel for this pattern"),
+    }
+}
+
+/// Words, counted as what the kernel counts: ids, or bytes.
+fn index_buffer(client: &Client, family: Family, words: &[u32]) -> Buffer {
+    let mut buffer = Buffer::of(client, words);
+    if let Family::Balanced(_) = family {
+        buffer.len *= 4;
+    }
+    buffer
+}

@@ -1,0 +1,93 @@
+//! The tensor-core kernels' data movement, executed on any runtime with the matrix instructions in
+//! plain code, against a float64 product. On CUDA the instructions themselves run too.
+
+#![cfg(any(feature = "wgpu", feature = "cuda"))]
+
+mod support;
+
+use burn_sparse_cube::entries::Family;
+use burn_sparse_cube::tensor_core::{Engine, Kernel, Tile, WideTile, forward};
+use burn_sparse_cube::transpose::{Shape, pitch, transpose};
+use burn_sparse_cube::{Buffer, Operands, Store};
+use cubecl::prelude::*;
+#[cfg(feature = "cuda")]
+use half::bf16;
+use half::f16;
+use support::{Case, Number, client, noise};
+
+/// Small tiles, for the 32 KB of shared memory that every Vulkan device has at least.
+const TILES: [Kernel; 8] = [
+    Kernel::Mma(Tile { vector: 16, tokens: 16, depth: 16, stages: 2, warps_m: 1, warps_n: 1 }),
+    Kernel::Mma(Tile { vector: 32, tokens: 32, depth: 16, stages: 2, warps_m: 1, warps_n: 2 }),
+    Kernel::Mma(Tile { vector: 32, tokens: 64, depth: 32, stages: 3, warps_m: 2, warps_n: 2 }),
+    Kernel::Mma(Tile { vector: 64, tokens: 32, depth: 16, stages: 4, warps_m: 2, warps_n: 1 }),
+    Kernel::Mma(Tile { vector: 64, tokens: 32, depth: 32, stages: 2, warps_m: 1, warps_n: 2 }),
+    Kernel::Wgmma(WideTile { vector: 64, tokens: 64, depth: 32, stages: 3, across: 1 }),
+    Kernel::Wgmma(WideTile { vector: 64, tokens: 128, depth: 16, stages: 4, across: 2 }),
+    Kernel::Wgmma(WideTile { vector: 128, tokens: 64, depth: 16, stages: 5, across: 1 }),
+];
+
+fn run<F: Number>(client: &Client, text: &str, shape: (usize, usize), kernel: Kernel, engine: Engine) {
+    let (rows, cols) = shape;
+    let Some(case) = Case::new::<F>(client, text, rows, cols, 0.75) else { return };
+    let Family::Grouped(weight) = case.family else { unreachable!("grouped patterns only") };
+    for tokens in [1, 8, 31, 70] {
+        for (with_bias, relu) in [(false, false), (true, true)] {
+            let (x, bias) = (F::all(&noise(tokens * cols, 3)), F::all(&noise(rows, 5)));
+            let wide = pitch(tokens);
+            let features = Buffer::of(client, &F::all(&vec![f32::NAN; cols * wide]));
+            let rows_first = Buffer::of(client, &x);
+            let shape = Shape::to_features_major(tokens, cols);
+            transpose(client, F::elem(), &rows_first, &features, shape);
+            let y = Buffer::of(client, &F::all(&vec![f32::NAN; rows * wide]));
+            let operands = Operands {
+                x: features,
+                bias: Buffer::of(client, if with_bias { &bias } else { &[] }),
+                ..case.operands.clone()
+            };
+            let store = Store { bias: with_bias, relu };
+            forward(client, F::elem(), weight, &operands, &y, tokens, store, kernel, engine);
+            let found = F::read(client, &y);
+            let tokens_major: Vec<f32> = (0..tokens * rows)
+                .map(|at| found[at % rows * wide + at / rows])
+                .collect();
+            let bias = with_bias.then(|| F::back(&bias));
+            case.assert_product(&tokens_major, &F::back(&x), bias, relu, F::ERROR);
+        }
+    }
+}
+
+fn every_tile_agrees<F: Number>(engine: Engine, kernels: &[Kernel]) {
+    let client = client();
+    if !client.properties().supports_type(Type::new(F::elem())) {
+        println!("this device has no {:?}", F::elem());
+        return;
+    }
+    for &kernel in kernels {
+        for pattern in ["shfl-bw", "vector-wise"] {
+            for free in ["", ",equal_groups=false"] {
+                let text = format!("{pattern}(vector={}{free})", kernel.vector());
+                for shape in [(64, 64), (33, 31), (130, 200), (1, 40)] {
+                    run::<F>(&client, &text, shape, kernel, engine);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_data_movement_of_every_tile_gives_the_product_in_f16() {
+    every_tile_agrees::<f16>(Engine::Plain, &TILES);
+}
+
+#[test]
+#[cfg(feature = "cuda")]
+fn tensor_cores_give_the_product_in_f16_and_bf16() {
+    // Only Hopper has `wgmma`.
+    let mut full: Vec<Kernel> = [32, 64, 128].map(|v| Kernel::Mma(Tile::of(v).unwrap())).to_vec();
+    full.extend([64, 128].map(|v| Kernel::Wgmma(WideTile::of(v).unwrap())));
+    for kernels in [&TILES[..], &full] {
+        every_tile_agrees::<f16>(Engine::Ptx, kernels);
+        every_tile_agrees::<bf16>(Engine::Ptx, kernels);
+    }
+}

@@ -1,0 +1,188 @@
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{DType, Shape};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
+use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::CubeBackend;
+use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
+use burn_sparse_cube::entries::{self, Family};
+use burn_sparse_cube::grouped::{self, Grouped};
+use burn_sparse_cube::tensor_core::{self, Engine, Tile};
+use burn_sparse_cube::transpose::{self, pitch, transpose};
+use burn_sparse_cube::{Buffer, Operands, Store, masked};
+use cubecl::prelude::*;
+
+use super::Kernel;
+use crate::{Activation, Layout, SparseOps, Spec};
+
+impl SparseOps for CubeBackend {
+    fn sparse_linear(
+        x: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let x = into_contiguous(x);
+        let n = x.meta.shape()[0];
+        let y = empty(&x, [n, spec.rows]);
+        if n == 0 {
+            return y;
+        }
+        let (client, dtype) = (x.client.clone(), element(x.dtype));
+        let store = Store {
+            bias: bias.meta.shape().num_elements() > 0,
+            relu: spec.activation == Activation::Relu,
+        };
+        let kernel = Kernel::choose(spec.layout, n, x.dtype, &x.device)
+            .unwrap_or_else(|reason| panic!("sparse_linear: {reason}"));
+        let family = family(&spec, values.meta.shape()[0]);
+        let operands = Operands {
+            x: buffer(x),
+            values: buffer(values),
+            index: buffer(index),
+            offsets: buffer(offsets),
+            order: buffer(order),
+            bias: buffer(bias),
+        };
+        let out = buffer(y.clone());
+        match (kernel, family) {
+            (Kernel::TensorCore(tile), Family::Grouped(weight)) => {
+                on_tensor_cores(&client, dtype, weight, operands, &out, n, store, tile);
+            }
+            (_, Family::Grouped(weight)) => {
+                grouped::forward(&client, dtype, weight, &operands, &out, n, store);
+            }
+            (_, Family::Balanced(weight)) => {
+                balanced::forward(&client, dtype, weight, &operands, &out, n, store);
+            }
+        }
+        y
+    }
+
+    fn sparse_linear_dx(
+        dy: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        // Its reduction runs over rows, along which no pattern here is regular: the dense product of
+        // the unpacked weight is what a GPU does best.
+        let shape = Shape::new([spec.rows, spec.cols]);
+        let dense = zeros_client(dy.client.clone(), dy.device.clone(), shape, dy.dtype);
+        let dense = into_contiguous(dense);
+        let family = family(&spec, values.meta.shape()[0]);
+        let (client, dtype) = (dy.client.clone(), element(dy.dtype));
+        let none = Buffer::empty(&client, 0, 4);
+        let operands = Operands {
+            x: none.clone(),
+            values: buffer(values),
+            index: buffer(index),
+            offsets: buffer(offsets),
+            order: buffer(order),
+            bias: none,
+        };
+        entries::scatter(&client, dtype, family, &operands, &buffer(dense.clone()));
+        Self::float_matmul(dy, dense)
+    }
+
+    fn sparse_linear_dw(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        index: IntTensor<Self>,
+        offsets: IntTensor<Self>,
+        order: IntTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let (x, dy) = (into_contiguous(x), into_contiguous(dy));
+        let shape = spec.layout.values_shape(index.meta.shape().num_elements());
+        let dvalues = empty(&x, shape);
+        let family = family(&spec, shape[0]);
+        let (client, dtype, n) = (x.client.clone(), element(x.dtype), x.meta.shape()[0]);
+        let none = Buffer::empty(&client, 0, 4);
+        let operands = Operands {
+            x: buffer(x),
+            values: none.clone(),
+            index: buffer(index),
+            offsets: buffer(offsets),
+            order: buffer(order),
+            bias: none,
+        };
+        let (dy, out) = (buffer(dy), buffer(dvalues.clone()));
+        entries::sample(&client, dtype, family, &operands, &dy, &out, n);
+        dvalues
+    }
+
+    fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self> {
+        let weight = into_contiguous(weight);
+        let out = empty_device_contiguous_dtype(
+            weight.client.clone(),
+            weight.device.clone(),
+            weight.meta.shape().clone(),
+            weight.dtype,
+        );
+        let (client, dtype) = (weight.client.clone(), element(weight.dtype));
+        masked::masked(&client, dtype, &buffer(weight), &buffer(mask), &buffer(out.clone()));
+        out
+    }
+}
+
+/// Tokens-major in and out, features-major inside.
+#[allow(clippy::too_many_arguments)]
+fn on_tensor_cores(
+    client: &Client,
+    dtype: ElemType,
+    weight: Grouped,
+    operands: Operands,
+    y: &Buffer,
+    n: usize,
+    store: Store,
+    tile: Tile,
+) {
+    let Grouped { rows, cols, .. } = weight;
+    let x = Buffer::empty(client, cols * pitch(n), dtype.size());
+    transpose(client, dtype, &operands.x, &x, transpose::Shape::to_features_major(n, cols));
+    let features = Buffer::empty(client, rows * pitch(n), dtype.size());
+    let operands = Operands { x, ..operands };
+    tensor_core::forward(
+        client, dtype, weight, &operands, &features, n, store, tile, Engine::Ptx,
+    );
+    transpose(client, dtype, &features, y, transpose::Shape::to_tokens_major(n, rows));
+}
+
+/// The shape the kernels know of a weight whose values have `lines` lines.
+fn family(spec: &Spec, lines: usize) -> Family {
+    let Spec { rows, cols, layout, .. } = *spec;
+    match layout {
+        Layout::Grouped { vector } => Family::Grouped(Grouped { rows, cols, vector }),
+        Layout::Rows => Family::Grouped(Grouped { rows, cols, vector: 1 }),
+        Layout::Balanced { block, kept } => {
+            let per_row = lines / rows.div_ceil(TILE_ROWS);
+            Family::Balanced(Balanced { rows, cols, block, kept, per_row })
+        }
+    }
+}
+
+fn empty(like: &CubeTensor, shape: [usize; 2]) -> CubeTensor {
+    empty_device_contiguous_dtype(
+        like.client.clone(),
+        like.device.clone(),
+        Shape::new(shape),
+        like.dtype,
+    )
+}
+
+fn buffer(tensor: CubeTensor) -> Buffer {
+    let tensor = into_contiguous(tensor);
+    Buffer { len: tensor.meta.shape().num_elements(), handle: tensor.handle }
+}
+
+/// `functions` has refused every other type before dispatch.
+fn element(dtype: DType) -> ElemType {
+    burn::backend::cubecl::dtype_to_elem_type(dtype)
+}
