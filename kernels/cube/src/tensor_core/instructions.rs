@@ -47,8 +47,11 @@ impl Element {
     }
 }
 
-/// Words of scratch that the plain form of [`mma`] needs.
-pub(crate) fn scratch_words(engine: Engine, warps: usize) -> usize {
+/// Two neighbouring elements of the reduction: what one 32-bit register of a fragment holds.
+pub(crate) type Pair<F> = Vector<F, Const<2>>;
+
+/// Pairs of scratch that the plain form of [`mma`] needs.
+pub(crate) fn scratch_pairs(engine: Engine, warps: usize) -> usize {
     match engine {
         Engine::Ptx => 1,
         Engine::Plain => warps * WARP * 6,
@@ -128,68 +131,81 @@ fn addressed(lane: usize, #[comptime] operand: Operand) -> (usize, usize) {
 }
 
 /// Loads the fragment of the 16 × 16 tile at `at` of `tile`, rows of the reduction `pitch` elements
-/// apart: four registers of two neighbouring reduction elements each.
+/// apart, into registers `to` and following: four pairs.
 #[cube]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn load_fragment<F: Float>(
     tile: &[F],
     at: usize,
+    fragment: &mut Array<Pair<F>>,
+    #[comptime] to: usize,
     #[comptime] pitch: usize,
     #[comptime] operand: Operand,
     #[comptime] engine: Engine,
-) -> Vector<u32, Const<4>> {
+) {
     let lane = UNIT_POS as usize % WARP;
     match comptime!(engine) {
         Engine::Ptx => {
             let (row, col) = addressed(lane, operand);
             let at = at + row * pitch + col;
             let address = tile[at..at + 8].as_ptr();
-            let fragment: Vector<u32, Const<4>>;
+            let four: Vector<u32, Const<4>>;
             gpu_asm!(
                 "{{ .reg .u64 s; cvta.to.shared.u64 s, {address};",
-                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {fragment}, [s]; }}",
-                fragment = out(_) fragment, address = mem_in(_) address,
+                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {four}, [s]; }}",
+                four = out(_) four, address = mem_in(_) address,
                 options(explicit_mem)
             );
-            fragment
+            #[unroll]
+            for matrix in 0..4usize {
+                fragment[comptime!(to + matrix)] = Pair::<F>::reinterpret(four.extract(matrix));
+            }
         }
         Engine::Plain => {
-            let mut fragment = Vector::<u32, Const<4>>::empty();
             // Transposed: lane (group, pair) holds column `group` of rows `2 · pair` and the next.
             let (group, pair) = (lane / 4, lane % 4);
             #[unroll]
             for matrix in 0..4usize {
-                let mut two = Vector::<F, Const<2>>::empty();
+                let mut two = Pair::<F>::empty();
                 #[unroll]
                 for i in 0..2usize {
                     let (row, col) = addressed(matrix * 8 + pair * 2 + i, operand);
                     two.insert(i, tile[at + row * pitch + col + group]);
                 }
-                fragment.insert(matrix, u32::reinterpret(two));
+                fragment[comptime!(to + matrix)] = two;
             }
-            fragment
         }
     }
 }
 
-/// `c + A · B` for one 16 × 8 tile over 16 of the reduction: A's four registers, two of B's.
+/// `c + A · B` for one 16 × 8 tile over 16 of the reduction: A in four registers from `a_at`, B in two
+/// from `b_at`.
 #[cube]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn mma<F: Float>(
-    a: Vector<u32, Const<4>>,
-    b0: u32,
-    b1: u32,
+    a: &Array<Pair<F>>,
+    #[comptime] a_at: usize,
+    b: &Array<Pair<F>>,
+    #[comptime] b_at: usize,
     c: Vector<f32, Const<4>>,
-    scratch: &mut [u32],
+    scratch: &mut [Pair<F>],
     #[comptime] element: Element,
     #[comptime] engine: Engine,
 ) -> Vector<f32, Const<4>> {
     match comptime!(engine) {
         Engine::Ptx => {
-            let d: Vector<f32, Const<4>>;
             let element = comptime!(element.ptx());
+            let a0 = u32::reinterpret(a[a_at]);
+            let a1 = u32::reinterpret(a[comptime!(a_at + 1)]);
+            let a2 = u32::reinterpret(a[comptime!(a_at + 2)]);
+            let a3 = u32::reinterpret(a[comptime!(a_at + 3)]);
+            let b0 = u32::reinterpret(b[b_at]);
+            let b1 = u32::reinterpret(b[comptime!(b_at + 1)]);
+            let d: Vector<f32, Const<4>>;
             gpu_asm!(
                 "mma.sync.aligned.m16n8k16.row.col.f32.{element}.{element}.f32 ",
-                "{d}, {a}, {{ {b0}, {b1} }}, {c};",
-                d = out(_) d, a = in(_) a, b0 = in(_) b0, b1 = in(_) b1, c = in(_) c,
+                "{d}, {{ {a0}, {a1}, {a2}, {a3} }}, {{ {b0}, {b1} }}, {c};",
+                d = out(_) d, a0 = in(_) a0, a1 = in(_) a1, a2 = in(_) a2, a3 = in(_) a3, b0 = in(_) b0, b1 = in(_) b1, c = in(_) c,
                 element = const element,
                 options(nomem),
             );
@@ -200,10 +216,10 @@ pub(crate) fn mma<F: Float>(
             let (lane, warp) = (unit % WARP, unit / WARP * comptime!(WARP * 6));
             #[unroll]
             for i in 0..4usize {
-                scratch[warp + lane * 6 + i] = a.extract(i);
+                scratch[warp + lane * 6 + i] = a[comptime!(a_at + i)];
             }
-            scratch[warp + lane * 6 + 4] = b0;
-            scratch[warp + lane * 6 + 5] = b1;
+            scratch[warp + lane * 6 + 4] = b[b_at];
+            scratch[warp + lane * 6 + 5] = b[comptime!(b_at + 1)];
             sync_cube();
             let (group, pair) = (lane / 4, lane % 4);
             let mut d = c;
@@ -216,10 +232,8 @@ pub(crate) fn mma<F: Float>(
                 for k in 0..16usize {
                     let holder = comptime!(k % 8 / 2);
                     let half = comptime!(k / 8);
-                    let a = warp + (group * 4 + holder) * 6 + comptime!(half * 2) + upper;
-                    let b = warp + (column * 4 + holder) * 6 + comptime!(4 + half);
-                    let a = Vector::<F, Const<2>>::reinterpret(scratch[a]);
-                    let b = Vector::<F, Const<2>>::reinterpret(scratch[b]);
+                    let a = scratch[warp + (group * 4 + holder) * 6 + comptime!(half * 2) + upper];
+                    let b = scratch[warp + (column * 4 + holder) * 6 + comptime!(4 + half)];
                     sum += f32::cast_from(a.extract(k % 2)) * f32::cast_from(b.extract(k % 2));
                 }
                 d.insert(i, sum);

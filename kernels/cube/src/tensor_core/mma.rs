@@ -3,7 +3,7 @@
 use cubecl::prelude::*;
 
 use super::Engine;
-use super::instructions::{Element, Operand, WARP, load_fragment, mma, scratch_words, wait};
+use super::instructions::{Element, Operand, Pair, WARP, load_fragment, mma, scratch_pairs, wait};
 use super::ring::{Placement, Reach, Ring, fill, read_ids, row_at, store_rows};
 use crate::store::{Store, finish};
 
@@ -83,7 +83,7 @@ pub(super) fn mma_kernel<F: Float>(
     let pitch_w = comptime!(Ring::pitch(tile.vector));
     let mut memory = Shared::<[F]>::new_aligned_slice(comptime!(tile.ring().memory()), 16usize);
     let mut scratch =
-        Shared::<[u32]>::new_slice(comptime!(scratch_words(engine, tile.warps_m * tile.warps_n)));
+        Shared::<[Pair<F>]>::new_slice(comptime!(scratch_pairs(engine, tile.warps_m * tile.warps_n)));
 
     let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP);
     // Where this warp's part of the tile begins.
@@ -128,29 +128,26 @@ pub(super) fn mma_kernel<F: Float>(
         #[unroll]
         for k in 0..comptime!(tile.depth / 16) {
             let row = slot + comptime!(k * 16);
-            let mut a = Array::<Vector<u32, Const<4>>>::new(comptime!(tile.rows()));
+            let mut a = Array::<Pair<F>>::new(comptime!(tile.rows() * 4));
             #[unroll]
             for i in 0..comptime!(tile.rows()) {
                 let at = comptime!(ring.values_at()) + row * pitch_w + top + comptime!(i * 16);
-                a[i] = load_fragment::<F>(&memory, at, pitch_w, Operand::A, engine);
+                let to = comptime!(i * 4);
+                load_fragment::<F>(&memory, at, &mut a, to, pitch_w, Operand::A, engine);
             }
             #[unroll]
             for j in 0..comptime!(tile.columns() / 2) {
                 let at = row * pitch_x + left + comptime!(j * 16);
-                let b = load_fragment::<F>(&memory, at, pitch_x, Operand::B, engine);
+                let mut b = Array::<Pair<F>>::new(4usize);
+                load_fragment::<F>(&memory, at, &mut b, 0usize, pitch_x, Operand::B, engine);
                 #[unroll]
                 for i in 0..comptime!(tile.rows()) {
                     #[unroll]
                     for half in 0..2usize {
                         let at = comptime!(i * tile.columns() + j * 2 + half);
+                        let (a_at, b_at) = comptime!((i * 4, half * 2));
                         sums[at] = mma::<F>(
-                            a[i],
-                            b.extract(comptime!(half * 2)),
-                            b.extract(comptime!(half * 2 + 1)),
-                            sums[at],
-                            &mut scratch,
-                            element,
-                            engine,
+                            &a, a_at, &b, b_at, sums[at], &mut scratch, element, engine,
                         );
                     }
                 }
@@ -179,5 +176,5 @@ pub(super) fn mma_kernel<F: Float>(
         }
     }
     sync_cube();
-    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring);
+    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
 }

@@ -191,6 +191,27 @@ pub(crate) fn row_at(
     row
 }
 
+/// Eight elements, the first a multiple of eight.
+#[cube]
+fn piece_at<F: Float>(
+    tile: &[F],
+    from: usize,
+    #[comptime] engine: Engine,
+) -> Vector<F, Const<8>> {
+    match comptime!(engine) {
+        Engine::Ptx => tile.as_vectorized().with_vector_size::<Const<8>>()[from / PIECE],
+        // Not every runtime reads shared memory as anything but what it is declared as.
+        Engine::Plain => {
+            let mut piece = Vector::<F, Const<8>>::empty();
+            #[unroll]
+            for i in 0..PIECE {
+                piece.insert(i, tile[from + i]);
+            }
+            piece
+        }
+    }
+}
+
 /// Stores the output tile `[vector][Ring::pitch(tokens)]` to `y [rows][pitch]`, each row to its place.
 #[cube]
 #[allow(clippy::too_many_arguments)]
@@ -203,8 +224,8 @@ pub(crate) fn store_rows<F: Float>(
     reach: &Reach,
     #[comptime] ordered: bool,
     #[comptime] ring: Ring,
+    #[comptime] engine: Engine,
 ) {
-    let tile = tile.as_vectorized().with_vector_size::<Const<8>>();
     let mut piece = UNIT_POS as usize;
     while piece < comptime!(ring.vector * ring.tokens / PIECE) {
         let line = piece / comptime!(ring.tokens / PIECE);
@@ -212,8 +233,8 @@ pub(crate) fn store_rows<F: Float>(
         let place = group * comptime!(ring.vector) + line;
         if place < rows && reach.first + at < reach.pitch {
             let row = row_at(order, place, rows, ordered);
-            y[(row * reach.pitch + reach.first + at) / PIECE] =
-                tile[(line * comptime!(Ring::pitch(ring.tokens)) + at) / PIECE];
+            let from = line * comptime!(Ring::pitch(ring.tokens)) + at;
+            y[(row * reach.pitch + reach.first + at) / PIECE] = piece_at::<F>(tile, from, engine);
         }
         piece += comptime!(ring.threads);
     }

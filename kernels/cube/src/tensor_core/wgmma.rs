@@ -282,5 +282,5 @@ pub(super) fn wgmma_kernel<F: Float>(
         }
     }
     sync_cube();
-    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring);
+    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
 }
