@@ -14,6 +14,8 @@ mod buffer;
 pub mod entries;
 pub mod grouped;
 pub mod masked;
+#[cfg(feature = "offline")]
+pub mod offline;
 mod store;
 pub mod tensor_core;
 pub mod transpose;

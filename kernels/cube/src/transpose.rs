@@ -74,6 +74,10 @@ fn transpose_kernel<F: Float>(
     }
 }
 
+fn dim() -> CubeDim {
+    CubeDim::new_2d(TILE as u32, LANES as u32)
+}
+
 /// Launches `y = xᵀ`.
 pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape: Shape) {
     let Shape { rows, cols, x_pitch, y_pitch } = shape;
@@ -81,7 +85,7 @@ pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape
     transpose_kernel::launch(
         client,
         CubeCount::Static(count(cols), count(y_pitch), 1),
-        CubeDim::new_2d(TILE as u32, LANES as u32),
+        dim(),
         AddressType::U32,
         x.arg(),
         y.arg(),
@@ -91,4 +95,13 @@ pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape
         y_pitch,
         dtype,
     );
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(cuda: &crate::offline::Cuda, dtype: ElemType) -> impl cubecl::CubeKernel {
+    let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
+    let b = crate::offline::buffer;
+    transpose_kernel::TransposeKernel::new(
+        settings, properties, target, b(), b(), (), (), (), (), dtype,
+    )
 }

@@ -70,6 +70,15 @@ fn decode_kernel<F: Float>(
     }
 }
 
+/// Tokens of a cube; a power of two keeps the number of kernels small.
+fn per_cube(tokens: usize) -> usize {
+    tokens.next_power_of_two().min(TOKENS)
+}
+
+fn dim() -> CubeDim {
+    CubeDim::new_1d((TILE_ROWS * SHARES) as u32)
+}
+
 pub(super) fn launch(
     client: &Client,
     dtype: ElemType,
@@ -79,12 +88,12 @@ pub(super) fn launch(
     tokens: usize,
     store: Store,
 ) {
-    let per_cube = tokens.next_power_of_two().min(TOKENS);
+    let per_cube = per_cube(tokens);
     let tiles = weight.rows.div_ceil(TILE_ROWS);
     decode_kernel::launch(
         client,
         CubeCount::Static(tiles as u32, tokens.div_ceil(per_cube) as u32, 1),
-        CubeDim::new_1d((TILE_ROWS * SHARES) as u32),
+        dim(),
         AddressType::U32,
         operands.x.arg(),
         operands.values.arg(),
@@ -97,4 +106,19 @@ pub(super) fn launch(
         store,
         dtype,
     );
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(
+    cuda: &crate::offline::Cuda,
+    dtype: ElemType,
+    weight: Balanced,
+    tokens: usize,
+    store: Store,
+) -> impl cubecl::CubeKernel {
+    let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
+    let b = crate::offline::buffer;
+    decode_kernel::DecodeKernel::new(
+        settings, properties, target, b(), b(), b(), b(), b(), (), weight, per_cube(tokens), store, dtype,
+    )
 }

@@ -5,6 +5,11 @@
 mod decode;
 mod rows;
 
+#[cfg(feature = "offline")]
+pub(crate) use decode::offline as offline_decode;
+#[cfg(feature = "offline")]
+pub(crate) use rows::offline as offline_rows;
+
 use cubecl::prelude::*;
 
 use crate::transpose::{Shape, pitch, transpose};

@@ -52,6 +52,10 @@ fn rows_kernel<F: Float>(
     }
 }
 
+fn dim() -> CubeDim {
+    CubeDim::new_2d((TOKENS / LANES) as u32, TILE_ROWS as u32)
+}
+
 /// `operands.x` is features-major here.
 pub(super) fn launch(
     client: &Client,
@@ -66,7 +70,7 @@ pub(super) fn launch(
     rows_kernel::launch(
         client,
         CubeCount::Static(tiles as u32, tokens.div_ceil(TOKENS) as u32, 1),
-        CubeDim::new_2d((TOKENS / LANES) as u32, TILE_ROWS as u32),
+        dim(),
         AddressType::U32,
         operands.x.words(LANES),
         operands.values.arg(),
@@ -79,4 +83,18 @@ pub(super) fn launch(
         store,
         dtype,
     );
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(
+    cuda: &crate::offline::Cuda,
+    dtype: ElemType,
+    weight: Balanced,
+    store: Store,
+) -> impl cubecl::CubeKernel {
+    let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
+    let b = crate::offline::buffer;
+    rows_kernel::RowsKernel::new(
+        settings, properties, target, b(), b(), b(), b(), b(), (), (), weight, store, dtype,
+    )
 }

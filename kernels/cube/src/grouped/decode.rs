@@ -24,6 +24,19 @@ struct Tile {
     ordered: bool,
 }
 
+impl Tile {
+    fn of(vector: usize, tokens: usize, ordered: bool) -> Self {
+        let shares = (UNITS / vector).max(1);
+        // A power of two keeps the number of kernels small; shared memory bounds it for wide cubes.
+        let tokens = tokens.next_power_of_two().min(TOKENS).min(4096 / (vector * shares));
+        Self { vector, shares, tokens, ordered }
+    }
+
+    fn dim(&self) -> CubeDim {
+        CubeDim::new_1d((self.vector * self.shares) as u32)
+    }
+}
+
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments)]
 fn decode_kernel<F: Float>(
@@ -102,14 +115,11 @@ pub(super) fn launch(
     store: Store,
 ) {
     let Grouped { rows, cols, vector } = weight;
-    let shares = (UNITS / vector).max(1);
-    // A power of two keeps the number of kernels small; shared memory bounds it for wide cubes.
-    let per_cube = tokens.next_power_of_two().min(TOKENS).min(4096 / (vector * shares));
-    let tile = Tile { vector, shares, tokens: per_cube, ordered: operands.order.len > 0 };
+    let tile = Tile::of(vector, tokens, operands.order.len > 0);
     decode_kernel::launch(
         client,
-        CubeCount::Static(rows.div_ceil(vector) as u32, tokens.div_ceil(per_cube) as u32, 1),
-        CubeDim::new_1d((vector * shares) as u32),
+        CubeCount::Static(rows.div_ceil(vector) as u32, tokens.div_ceil(tile.tokens) as u32, 1),
+        tile.dim(),
         AddressType::U32,
         operands.x.arg(),
         operands.values.arg(),
@@ -125,4 +135,20 @@ pub(super) fn launch(
         store,
         dtype,
     );
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(
+    cuda: &crate::offline::Cuda,
+    dtype: ElemType,
+    vector: usize,
+    tokens: usize,
+    store: Store,
+) -> impl cubecl::CubeKernel {
+    let tile = Tile::of(vector, tokens, true);
+    let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
+    let b = crate::offline::buffer;
+    decode_kernel::DecodeKernel::new(
+        settings, properties, target, b(), b(), b(), b(), b(), b(), b(), (), (), (), tile, store, dtype,
+    )
 }

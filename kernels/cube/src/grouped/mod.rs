@@ -4,6 +4,11 @@
 mod decode;
 mod tiles;
 
+#[cfg(feature = "offline")]
+pub(crate) use decode::offline as offline_decode;
+#[cfg(feature = "offline")]
+pub(crate) use tiles::offline as offline_tiles;
+
 use cubecl::prelude::*;
 
 use crate::transpose::{Shape, pitch, transpose};

@@ -26,6 +26,18 @@ struct Tile {
     ordered: bool,
 }
 
+impl Tile {
+    fn of(vector: usize, ordered: bool) -> Self {
+        // At most 256 units, which every runtime allows.
+        let rows = vector.div_ceil(16).max(4);
+        Self { vector, rows, units: vector.div_ceil(rows), ordered }
+    }
+
+    fn dim(&self) -> CubeDim {
+        CubeDim::new_2d((TOKENS / LANES) as u32, self.units as u32)
+    }
+}
+
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments)]
 fn tiles_kernel<F: Float>(
@@ -128,14 +140,11 @@ pub(super) fn launch(
     store: Store,
 ) {
     let Grouped { rows, cols: _, vector } = weight;
-    // At most 256 units, which every runtime allows.
-    let per_unit = vector.div_ceil(16).max(4);
-    let units = vector.div_ceil(per_unit);
-    let tile = Tile { vector, rows: per_unit, units, ordered: operands.order.len > 0 };
+    let tile = Tile::of(vector, operands.order.len > 0);
     tiles_kernel::launch(
         client,
         CubeCount::Static(rows.div_ceil(vector) as u32, tokens.div_ceil(TOKENS) as u32, 1),
-        CubeDim::new_2d((TOKENS / LANES) as u32, units as u32),
+        tile.dim(),
         AddressType::U32,
         operands.x.words(LANES),
         operands.values.arg(),
@@ -151,4 +160,19 @@ pub(super) fn launch(
         store,
         dtype,
     );
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(
+    cuda: &crate::offline::Cuda,
+    dtype: ElemType,
+    vector: usize,
+    store: Store,
+) -> impl cubecl::CubeKernel {
+    let tile = Tile::of(vector, true);
+    let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
+    let b = crate::offline::buffer;
+    tiles_kernel::TilesKernel::new(
+        settings, properties, target, b(), b(), b(), b(), b(), b(), b(), (), (), (), tile, store, dtype,
+    )
 }

@@ -24,6 +24,14 @@ impl Kernel {
         self.ring().vector
     }
 
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mma(_) => "mma",
+            Self::Wgmma(_) => "wgmma",
+        }
+    }
+
     fn ring(self) -> Ring {
         match self {
             Self::Mma(tile) => {
@@ -95,5 +103,30 @@ pub fn forward(
     match kernel {
         Kernel::Mma(tile) => launch!(mma_kernel, tile),
         Kernel::Wgmma(tile) => launch!(wgmma_kernel, tile),
+    }
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(
+    cuda: &crate::offline::Cuda,
+    dtype: ElemType,
+    kernel: Kernel,
+    store: Store,
+) -> Box<dyn cubecl::CubeKernel> {
+    let dim = CubeDim::new_1d(kernel.ring().threads as u32);
+    let (settings, properties, target) = cuda.start(dim, ExecutionMode::Unchecked);
+    let b = crate::offline::buffer;
+    macro_rules! define {
+        ($kernel:path, $tile:expr) => {{
+            use $kernel as Kernel;
+            Box::new(Kernel::new(
+                settings, properties, target, b(), b(), b(), b(), b(), b(), b(), (), (), (), $tile, true,
+                store, Element::of(dtype), Engine::Ptx, dtype,
+            ))
+        }};
+    }
+    match kernel {
+        Kernel::Mma(tile) => define!(mma_kernel::MmaKernel, tile),
+        Kernel::Wgmma(tile) => define!(wgmma_kernel::WgmmaKernel, tile),
     }
 }

@@ -10,6 +10,9 @@ mod mma;
 mod ring;
 mod wgmma;
 
+#[cfg(feature = "offline")]
+pub(crate) use forward::offline;
+
 pub use forward::{Kernel, forward};
 pub use instructions::Engine;
 pub use mma::Tile;
