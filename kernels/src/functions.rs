@@ -1,7 +1,7 @@
 use burn::backend::Dispatch;
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
-use crate::{Activation, PackedTensors, SparseOps};
+use crate::{Activation, Choice, PackedTensors, SparseOps, select};
 
 /// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
 /// [`SparseOps`]; ask [`select`](crate::select()) first.
@@ -12,7 +12,7 @@ use crate::{Activation, PackedTensors, SparseOps};
 /// - output: `[..., rows]`
 ///
 /// # Panics
-/// When shapes or types do not fit, as Burn's own operators do.
+/// When shapes or types do not fit, or no kernel runs, as Burn's own operators do.
 pub fn sparse_linear<const D: usize>(
     x: Tensor<D>,
     weight: &PackedTensors,
@@ -28,20 +28,20 @@ pub fn sparse_linear<const D: usize>(
         shape[D - 1],
         spec.cols,
     );
-    assert_eq!(
-        (x.dtype(), weight.values.dtype()),
-        (DType::F32, DType::F32),
-        "sparse_linear: types"
-    );
+    let dtype = x.dtype();
+    assert_eq!(dtype, weight.values.dtype(), "sparse_linear: types of x and the packed weight");
+    let tokens = shape.num_elements() / spec.cols;
+    if let Choice::Dense { reason } = select(weight.layout, tokens, dtype, &x.device()) {
+        panic!("sparse_linear: {reason}");
+    }
     if let Some(bias) = &bias {
         assert_eq!(bias.dims(), [spec.rows], "sparse_linear: bias of {} outputs", spec.rows);
     }
-    let tokens = shape.num_elements() / spec.cols;
     shape[D - 1] = spec.rows;
     // A fused activation has no gradient of its own: with autodiff it stays an operation of its own.
     let fuse = !x.is_autodiff() && !weight.values.is_autodiff();
     let fused = if fuse { spec } else { weight.spec(Activation::None) };
-    let bias = bias.unwrap_or_else(|| Tensor::zeros([0], &x.device()));
+    let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&x.device(), dtype)));
     let y = <Dispatch as SparseOps>::sparse_linear(
         x.reshape([tokens, spec.cols]).into_dispatch(),
         weight.values.clone().into_dispatch(),
@@ -64,7 +64,9 @@ pub fn masked<const D: usize>(weight: Tensor<D>, mask: Tensor<1, Int>) -> Tensor
     let elements = weight.shape().num_elements();
     assert_eq!(mask.dims(), [elements], "masked: one byte for each of {elements} weights");
     assert_eq!(mask.dtype(), DType::U8, "masked: masks are bytes");
-    assert_eq!(weight.dtype(), DType::F32, "masked: weights are f32");
+    if weight.device().inner() == Device::flex() {
+        assert_eq!(weight.dtype(), DType::F32, "masked: weights on the CPU are f32");
+    }
     let masked = <Dispatch as SparseOps>::masked(weight.into_dispatch(), mask.into_dispatch());
     Tensor::from_dispatch(masked)
 }

@@ -1,4 +1,4 @@
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_pattern::{
     BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
 };
@@ -36,6 +36,13 @@ impl PackedTensors {
             // No kernel knows the inner pattern yet; the one for rows of any shape runs it.
             Packed::Hierarchical(_) => Self::rows(&packed.to_unstructured(), device),
         }
+    }
+
+    /// The same weight with values of this type, for devices whose kernels compute in it.
+    #[must_use]
+    pub fn cast(mut self, dtype: FloatDType) -> Self {
+        self.values = self.values.cast(dtype);
+        self
     }
 
     /// The static half of this weight.
@@ -195,8 +202,9 @@ fn interleaved(row: usize, slot: usize, per_row: usize) -> usize {
 }
 
 fn floats(values: Vec<f32>, lanes: usize, device: &Device) -> Tensor<2> {
-    let shape = [values.len() / lanes, lanes];
-    Tensor::from_data(TensorData::new(values, shape), device)
+    let (len, shape) = (values.len(), [values.len() / lanes, lanes]);
+    // Uploaded flat: a matrix may get padded rows on a GPU, which every forward pass would copy away.
+    Tensor::<1>::from_data(TensorData::new(values, [len]), (device, DType::F32)).reshape(shape)
 }
 
 fn ids(ids: &[u32], device: &Device) -> Tensor<1, Int> {

@@ -17,9 +17,10 @@ pub enum Choice {
     },
 }
 
-/// The name of a kernel: `flex-grouped-tiles-avx512`.
+/// The name of a kernel: `flex-grouped-tiles-avx512`, `cube-balanced-decode-portable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelName {
+    backend: &'static str,
     family: &'static str,
     kernel: &'static str,
     isa: &'static str,
@@ -27,7 +28,7 @@ pub struct KernelName {
 
 impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flex-{}-{}-{}", self.family, self.kernel, self.isa)
+        write!(f, "{}-{}-{}-{}", self.backend, self.family, self.kernel, self.isa)
     }
 }
 
@@ -42,18 +43,29 @@ impl fmt::Display for Choice {
 
 /// Chooses the kernel for `n` tokens: the one answer that dispatch, reports and benchmarks share.
 pub fn select(layout: Layout, n: usize, dtype: DType, device: &Device) -> Choice {
-    if device.clone().inner() != Device::flex() {
+    let family = match layout {
+        Layout::Grouped { .. } => "grouped",
+        Layout::Balanced { .. } => "balanced",
+        Layout::Rows => "unstructured",
+    };
+    let device = device.clone().inner();
+    #[cfg(feature = "cubecl-backend")]
+    if let burn::backend::DispatchDevice::Cube(device) = device.as_dispatch() {
+        return match crate::cube::Kernel::choose(layout, n, dtype, device) {
+            Ok(kernel) => {
+                let (kernel, isa) = kernel.names();
+                Choice::Sparse(KernelName { backend: "cube", family, kernel, isa })
+            }
+            Err(reason) => Choice::Dense { reason },
+        };
+    }
+    if device != Device::flex() {
         return Choice::Dense { reason: "no sparse kernel is built for this device" };
     }
     if dtype != DType::F32 {
         return Choice::Dense { reason: "the CPU kernels compute in f32" };
     }
     let isa = Isa::detect();
-    let family = match layout {
-        Layout::Grouped { .. } => "grouped",
-        Layout::Balanced { .. } => "balanced",
-        Layout::Rows => "unstructured",
-    };
     let kernel = Kernel::choose(layout, n, isa).name();
-    Choice::Sparse(KernelName { family, kernel, isa: isa.name() })
+    Choice::Sparse(KernelName { backend: "flex", family, kernel, isa: isa.name() })
 }

@@ -22,6 +22,17 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().unwrap()
 }
 
+/// The CPU, and the GPU of the runtimes that are built in.
+fn devices() -> Vec<Device> {
+    vec![
+        Device::flex(),
+        #[cfg(feature = "wgpu")]
+        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "cuda")]
+        Device::cuda(0),
+    ]
+}
+
 struct Case {
     packed: PackedTensors,
     dense: Vec<f32>,
@@ -58,29 +69,30 @@ const SHAPES: [(usize, usize); 8] =
 
 #[test]
 fn every_layout_agrees_with_a_float64_product_for_every_batch() {
-    let device = Device::flex();
-    let mut seen = 0;
-    for text in PATTERNS {
-        for (rows, cols) in SHAPES {
-            let Some(case) = case(text, rows, cols, 0.75, &device) else {
-                continue;
-            };
-            for n in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 48, 64, 65, 100, 193] {
-                let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
-                for activation in [Activation::None, Activation::Relu] {
-                    let y = sparse_linear(
-                        tensor(&x, [n, cols], &device),
-                        &case.packed,
-                        Some(tensor(&bias, [rows], &device)),
-                        activation,
-                    );
-                    assert_close(&values(y), &case, &x, &bias, activation, text, n);
-                    seen += 1;
+    for device in devices() {
+        let mut seen = 0;
+        for text in PATTERNS {
+            for (rows, cols) in SHAPES {
+                let Some(case) = case(text, rows, cols, 0.75, &device) else {
+                    continue;
+                };
+                for n in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 48, 64, 65, 100, 193] {
+                    let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
+                    for activation in [Activation::None, Activation::Relu] {
+                        let y = sparse_linear(
+                            tensor(&x, [n, cols], &device),
+                            &case.packed,
+                            Some(tensor(&bias, [rows], &device)),
+                            activation,
+                        );
+                        assert_close(&values(y), &case, &x, &bias, activation, text, n);
+                        seen += 1;
+                    }
                 }
             }
         }
+        assert!(seen > 1000, "only {seen} cases ran");
     }
-    assert!(seen > 1000, "only {seen} cases ran");
 }
 
 fn assert_close(
@@ -115,55 +127,61 @@ fn assert_close(
 
 #[test]
 fn gradients_agree_with_those_of_the_dense_layer() {
-    let device = Device::flex().autodiff();
-    for text in PATTERNS {
-        for (rows, cols, n) in [(33, 31, 5), (64, 64, 20), (40, 257, 3)] {
-            let case = case(text, rows, cols, 0.5, &device).unwrap();
-            let x = tensor(&noise(n * cols, 3), [n, cols], &device).require_grad();
-            let bias = tensor(&noise(rows, 5), [rows], &device).require_grad();
-            let dy = tensor(&noise(n * rows, 9), [n, rows], &device);
-            let mut packed = case.packed.clone();
-            packed.values = packed.values.require_grad();
-            let dense = tensor(&case.dense, [rows, cols], &device).require_grad();
+    for device in devices() {
+        let device = device.autodiff();
+        for text in PATTERNS {
+            for (rows, cols, n) in [(33, 31, 5), (64, 64, 20), (40, 257, 3)] {
+                let case = case(text, rows, cols, 0.5, &device).unwrap();
+                let x = tensor(&noise(n * cols, 3), [n, cols], &device).require_grad();
+                let bias = tensor(&noise(rows, 5), [rows], &device).require_grad();
+                let dy = tensor(&noise(n * rows, 9), [n, rows], &device);
+                let mut packed = case.packed.clone();
+                packed.values = packed.values.require_grad();
+                let dense = tensor(&case.dense, [rows, cols], &device).require_grad();
 
-            let y = sparse_linear(x.clone(), &packed, Some(bias.clone()), Activation::Relu);
-            let sparse = (y * dy.clone()).sum().backward();
-            let y = x.clone().matmul(dense.clone().transpose()) + bias.clone().unsqueeze();
-            let reference = (burn::tensor::activation::relu(y) * dy).sum().backward();
+                let y = sparse_linear(x.clone(), &packed, Some(bias.clone()), Activation::Relu);
+                let sparse = (y * dy.clone()).sum().backward();
+                let y = x.clone().matmul(dense.clone().transpose()) + bias.clone().unsqueeze();
+                let reference = (burn::tensor::activation::relu(y) * dy).sum().backward();
 
-            let close = |a: Vec<f32>, b: Vec<f32>, what: &str| {
-                assert_eq!(a.len(), b.len());
-                for (i, (a, b)) in a.iter().zip(&b).enumerate() {
-                    assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{text} {what}[{i}]: {a} {b}");
-                }
-            };
-            close(values(x.grad(&sparse).unwrap()), values(x.grad(&reference).unwrap()), "dx");
-            close(
-                values(bias.grad(&sparse).unwrap()),
-                values(bias.grad(&reference).unwrap()),
-                "db",
-            );
-            // The packed gradient, put in place of the values, unpacks to the masked dense gradient.
-            packed.values = packed.values.grad(&sparse).unwrap();
-            let packed = packed.to_packed().unwrap();
-            let mask = packed.mask().to_bytes();
-            let expected: Vec<f32> = values(dense.grad(&reference).unwrap())
-                .iter()
-                .zip(mask)
-                .map(|(g, keep)| g * f32::from(keep))
-                .collect();
-            close(packed.unpack(), expected, "dw");
+                let close = |a: Vec<f32>, b: Vec<f32>, what: &str| {
+                    assert_eq!(a.len(), b.len());
+                    for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+                        assert!(
+                            (a - b).abs() < 1e-4 * (1.0 + b.abs()),
+                            "{text} {what}[{i}]: {a} {b}"
+                        );
+                    }
+                };
+                close(values(x.grad(&sparse).unwrap()), values(x.grad(&reference).unwrap()), "dx");
+                close(
+                    values(bias.grad(&sparse).unwrap()),
+                    values(bias.grad(&reference).unwrap()),
+                    "db",
+                );
+                // The packed gradient, put in place of the values, unpacks to the masked dense gradient.
+                packed.values = packed.values.grad(&sparse).unwrap();
+                let packed = packed.to_packed().unwrap();
+                let mask = packed.mask().to_bytes();
+                let expected: Vec<f32> = values(dense.grad(&reference).unwrap())
+                    .iter()
+                    .zip(mask)
+                    .map(|(g, keep)| g * f32::from(keep))
+                    .collect();
+                close(packed.unpack(), expected, "dw");
+            }
         }
     }
 }
 
 #[test]
 fn packed_tensors_return_the_matrix_they_were_made_from() {
-    let device = Device::flex();
-    for text in PATTERNS {
-        for (rows, cols) in SHAPES {
-            if let Some(case) = case(text, rows, cols, 0.75, &device) {
-                assert_eq!(case.packed.to_packed().unwrap().unpack(), case.dense, "{text}");
+    for device in devices() {
+        for text in PATTERNS {
+            for (rows, cols) in SHAPES {
+                if let Some(case) = case(text, rows, cols, 0.75, &device) {
+                    assert_eq!(case.packed.to_packed().unwrap().unpack(), case.dense, "{text}");
+                }
             }
         }
     }
@@ -171,25 +189,26 @@ fn packed_tensors_return_the_matrix_they_were_made_from() {
 
 #[test]
 fn empty_groups_and_empty_rows_give_the_bias() {
-    let device = Device::flex();
-    let (rows, cols) = (64, 40);
-    for (text, keep) in [
-        ("vector-wise(vector=32,equal_groups=false)", 32),
-        ("block-wise(block=32)", 32),
-        ("unstructured", 63),
-    ] {
-        let pattern: Pattern = text.parse().unwrap();
-        // Only the rows below `keep` keep anything, and of those only the first 32 columns.
-        let mask = Mask::from_fn(rows, cols, |r, c| r < keep && c < 32).unwrap();
-        let packed = Packed::pack(&pattern, &noise(rows * cols, 1), &mask, None).unwrap();
-        let packed = PackedTensors::from_packed(&packed, &device);
-        let bias = noise(rows, 5);
-        for n in [1, 5, 20, 70] {
-            let x = tensor(&noise(n * cols, 3), [n, cols], &device);
-            let bias_tensor = Some(tensor(&bias, [rows], &device));
-            let y = values(sparse_linear(x, &packed, bias_tensor, Activation::None));
-            for (i, y) in y.iter().enumerate().filter(|(i, _)| i % rows >= keep) {
-                assert_eq!(*y, bias[i % rows], "{text}");
+    for device in devices() {
+        let (rows, cols) = (64, 40);
+        for (text, keep) in [
+            ("vector-wise(vector=32,equal_groups=false)", 32),
+            ("block-wise(block=32)", 32),
+            ("unstructured", 63),
+        ] {
+            let pattern: Pattern = text.parse().unwrap();
+            // Only the rows below `keep` keep anything, and of those only the first 32 columns.
+            let mask = Mask::from_fn(rows, cols, |r, c| r < keep && c < 32).unwrap();
+            let packed = Packed::pack(&pattern, &noise(rows * cols, 1), &mask, None).unwrap();
+            let packed = PackedTensors::from_packed(&packed, &device);
+            let bias = noise(rows, 5);
+            for n in [1, 5, 20, 70] {
+                let x = tensor(&noise(n * cols, 3), [n, cols], &device);
+                let bias_tensor = Some(tensor(&bias, [rows], &device));
+                let y = values(sparse_linear(x, &packed, bias_tensor, Activation::None));
+                for (i, y) in y.iter().enumerate().filter(|(i, _)| i % rows >= keep) {
+                    assert_eq!(*y, bias[i % rows], "{text}");
+                }
             }
         }
     }
@@ -197,38 +216,42 @@ fn empty_groups_and_empty_rows_give_the_bias() {
 
 #[test]
 fn nan_passes_through_a_fused_activation_as_through_burns_own() {
-    let device = Device::flex();
-    for text in PATTERNS {
-        let Some(case) = case(text, 64, 64, 0.5, &device) else { continue };
-        for n in [1, 5, 20, 70] {
-            let x = Tensor::<2>::full([n, 64], f32::NAN, &device);
-            let y = values(sparse_linear(x, &case.packed, None, Activation::Relu));
-            assert!(y.iter().all(|y| y.is_nan()), "{text} n={n}");
+    for device in devices() {
+        for text in PATTERNS {
+            let Some(case) = case(text, 64, 64, 0.5, &device) else { continue };
+            for n in [1, 5, 20, 70] {
+                let x = Tensor::<2>::full([n, 64], f32::NAN, &device);
+                let y = values(sparse_linear(x, &case.packed, None, Activation::Relu));
+                assert!(y.iter().all(|y| y.is_nan()), "{text} n={n}");
+            }
         }
     }
 }
 
 #[test]
 fn a_batch_of_several_axes_keeps_them() {
-    let device = Device::flex();
-    let case = case("balanced(block=32)", 48, 64, 0.75, &device).unwrap();
-    let x = tensor(&noise(2 * 3 * 64, 3), [2, 3, 64], &device);
-    let y = sparse_linear(x, &case.packed, None, Activation::None);
-    assert_eq!(y.dims(), [2, 3, 48]);
-    let none = Tensor::<2>::zeros([0, 64], &device);
-    assert_eq!(sparse_linear(none, &case.packed, None, Activation::None).dims(), [0, 48]);
+    for device in devices() {
+        let case = case("balanced(block=32)", 48, 64, 0.75, &device).unwrap();
+        let x = tensor(&noise(2 * 3 * 64, 3), [2, 3, 64], &device);
+        let y = sparse_linear(x, &case.packed, None, Activation::None);
+        assert_eq!(y.dims(), [2, 3, 48]);
+        let none = Tensor::<2>::zeros([0, 64], &device);
+        assert_eq!(sparse_linear(none, &case.packed, None, Activation::None).dims(), [0, 48]);
+    }
 }
 
 #[test]
 fn masking_drops_weights_and_passes_the_gradient_straight_through() {
-    let device = Device::flex().autodiff();
-    let weight = tensor(&[1.0, f32::NAN, -3.0, 4.0], [2, 2], &device).require_grad();
-    let mask = TensorData::new(vec![1_u8, 0, 0, 1], [4]);
-    let mask = Tensor::from_data(mask, (&device, DType::U8));
-    let out = masked(weight.clone(), mask);
-    assert_eq!(values(out.clone()), [1.0, 0.0, 0.0, 4.0]);
-    let grads = (out * tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2], &device)).sum().backward();
-    assert_eq!(values(weight.grad(&grads).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+    for device in devices() {
+        let device = device.autodiff();
+        let weight = tensor(&[1.0, f32::NAN, -3.0, 4.0], [2, 2], &device).require_grad();
+        let mask = TensorData::new(vec![1_u8, 0, 0, 1], [4]);
+        let mask = Tensor::from_data(mask, (&device, DType::U8));
+        let out = masked(weight.clone(), mask);
+        assert_eq!(values(out.clone()), [1.0, 0.0, 0.0, 4.0]);
+        let grads = (out * tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2], &device)).sum().backward();
+        assert_eq!(values(weight.grad(&grads).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use cubecl::prelude::*;
 
-use crate::balanced::{Balanced, TILE_ROWS, column};
+use crate::balanced::{Balanced, Block, TILE_ROWS, column};
 use crate::grouped::Grouped;
 use crate::{Buffer, Operands};
 
@@ -20,19 +20,42 @@ pub enum Family {
 }
 
 impl Family {
-    fn shape(self) -> (usize, usize) {
-        match self {
-            Self::Grouped(w) => (w.rows, w.cols),
-            Self::Balanced(w) => (w.rows, w.cols),
-        }
-    }
-
     fn lines(self) -> usize {
         match self {
             Self::Grouped(w) => w.rows.div_ceil(w.vector),
             Self::Balanced(w) => w.rows.div_ceil(TILE_ROWS),
         }
     }
+
+    fn kind(self, ordered: bool) -> Kind {
+        match self {
+            Self::Grouped(w) => Kind::Grouped { vector: w.vector, ordered },
+            Self::Balanced(w) => Kind::Balanced(w.block()),
+        }
+    }
+
+    fn shape(self) -> ShapeLaunch {
+        match self {
+            Self::Grouped(w) => ShapeLaunch::new(w.rows, w.cols, 0, 0),
+            Self::Balanced(w) => ShapeLaunch::new(w.rows, w.cols, w.per_row, w.last()),
+        }
+    }
+}
+
+/// The part of a weight's shape that kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Grouped { vector: usize, ordered: bool },
+    Balanced(Block),
+}
+
+/// The other part: of the matrix, and of a balanced row its kept weights and last block.
+#[derive(CubeType, CubeLaunch)]
+struct Shape {
+    rows: usize,
+    cols: usize,
+    per_row: usize,
+    last: usize,
 }
 
 /// Where entry number `entry` of a line stands: in the values, and in the matrix (a row past the last
@@ -45,12 +68,12 @@ struct Place {
 }
 
 #[cube]
-fn entries(offsets: &[u32], line: usize, #[comptime] family: Family) -> usize {
-    match comptime!(family) {
-        Family::Grouped(w) => {
-            (offsets[line + 1] - offsets[line]) as usize * comptime!(w.vector)
+fn entries(offsets: &[u32], line: usize, shape: &Shape, #[comptime] kind: Kind) -> usize {
+    match comptime!(kind) {
+        Kind::Grouped { vector, ordered: _ } => {
+            (offsets[line + 1] - offsets[line]) as usize * vector
         }
-        Family::Balanced(w) => comptime!(w.per_row * TILE_ROWS).runtime(),
+        Kind::Balanced(_) => shape.per_row * TILE_ROWS,
     }
 }
 
@@ -61,24 +84,24 @@ fn place(
     order: &[u32],
     line: usize,
     entry: usize,
-    #[comptime] family: Family,
-    #[comptime] ordered: bool,
+    shape: &Shape,
+    #[comptime] kind: Kind,
 ) -> Place {
-    match comptime!(family) {
-        Family::Grouped(w) => {
-            let value = offsets[line] as usize * comptime!(w.vector) + entry;
-            let at = line * comptime!(w.vector) + entry % comptime!(w.vector);
+    match comptime!(kind) {
+        Kind::Grouped { vector, ordered } => {
+            let value = offsets[line] as usize * vector + entry;
+            let at = line * vector + entry % vector;
             let mut row = at;
             if comptime!(ordered) {
-                if at < comptime!(w.rows) {
+                if at < shape.rows {
                     row = order[at] as usize;
                 }
             }
-            Place { value, row, col: index[value / comptime!(w.vector)] as usize }
+            Place { value, row, col: index[value / vector] as usize }
         }
-        Family::Balanced(w) => {
-            let value = line * comptime!(w.per_row * TILE_ROWS) + entry;
-            let col = column(index, value, entry / TILE_ROWS, w);
+        Kind::Balanced(block) => {
+            let value = line * shape.per_row * TILE_ROWS + entry;
+            let col = column(index, value, entry / TILE_ROWS, shape.last, block);
             Place { value, row: line * TILE_ROWS + entry % TILE_ROWS, col }
         }
     }
@@ -92,18 +115,17 @@ fn scatter_kernel<F: Float>(
     offsets: &[u32],
     order: &[u32],
     dense: &mut [F],
-    #[comptime] family: Family,
-    #[comptime] ordered: bool,
+    shape: Shape,
+    #[comptime] kind: Kind,
     #[define(F)] _dtype: ElemType,
 ) {
-    let (rows, cols) = comptime!(family.shape());
     let line = CUBE_POS_X as usize;
     let mut entry = UNIT_POS as usize;
-    let count = entries(offsets, line, family);
+    let count = entries(offsets, line, &shape, kind);
     while entry < count {
-        let place = place(index, offsets, order, line, entry, family, ordered);
-        if place.row < rows && place.col < cols {
-            dense[place.row * cols + place.col] = values[place.value];
+        let place = place(index, offsets, order, line, entry, &shape, kind);
+        if place.row < shape.rows && place.col < shape.cols {
+            dense[place.row * shape.cols + place.col] = values[place.value];
         }
         entry += UNITS;
     }
@@ -119,21 +141,20 @@ fn sample_kernel<F: Float>(
     order: &[u32],
     dvalues: &mut [F],
     tokens: usize,
-    #[comptime] family: Family,
-    #[comptime] ordered: bool,
+    shape: Shape,
+    #[comptime] kind: Kind,
     #[define(F)] _dtype: ElemType,
 ) {
-    let (rows, cols) = comptime!(family.shape());
     let line = CUBE_POS_X as usize;
     let mut entry = UNIT_POS as usize;
-    let count = entries(offsets, line, family);
+    let count = entries(offsets, line, &shape, kind);
     while entry < count {
-        let place = place(index, offsets, order, line, entry, family, ordered);
+        let place = place(index, offsets, order, line, entry, &shape, kind);
         let mut sum = 0.0f32;
-        if place.row < rows && place.col < cols {
+        if place.row < shape.rows && place.col < shape.cols {
             for token in 0..tokens {
-                sum += f32::cast_from(dy[token * rows + place.row])
-                    * f32::cast_from(x[token * cols + place.col]);
+                sum += f32::cast_from(dy[token * shape.rows + place.row])
+                    * f32::cast_from(x[token * shape.cols + place.col]);
             }
         }
         dvalues[place.value] = F::cast_from(sum);
@@ -159,8 +180,8 @@ pub fn scatter(
         operands.offsets.arg(),
         operands.order.arg(),
         dense.arg(),
-        family,
-        operands.order.len > 0,
+        family.shape(),
+        family.kind(operands.order.len > 0),
         dtype,
     );
 }
@@ -188,8 +209,8 @@ pub fn sample(
         operands.order.arg(),
         dvalues.arg(),
         tokens,
-        family,
-        operands.order.len > 0,
+        family.shape(),
+        family.kind(operands.order.len > 0),
         dtype,
     );
 }

@@ -11,12 +11,7 @@ pub struct Store {
 
 /// `activation(sum + bias[row])`.
 #[cube]
-pub(crate) fn finish<F: Float>(
-    sum: f32,
-    bias: &[F],
-    row: usize,
-    #[comptime] store: Store,
-) -> F {
+pub(crate) fn finish<F: Float>(sum: f32, bias: &[F], row: usize, #[comptime] store: Store) -> F {
     let mut y = sum;
     if comptime!(store.bias) {
         y += f32::cast_from(bias[row]);

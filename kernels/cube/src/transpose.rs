@@ -102,6 +102,15 @@ pub(crate) fn offline(cuda: &crate::offline::Cuda, dtype: ElemType) -> impl cube
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     transpose_kernel::TransposeKernel::new(
-        settings, properties, target, b(), b(), (), (), (), (), dtype,
+        settings,
+        properties,
+        target,
+        b(),
+        b(),
+        (),
+        (),
+        (),
+        (),
+        dtype,
     )
 }

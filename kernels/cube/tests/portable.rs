@@ -45,7 +45,13 @@ fn every_case_agrees<F: Number>() {
                     let store = Store { bias, relu };
                     case.forward(&client, F::elem(), &operands, &y, tokens, store);
                     let y = F::read(&client, &y);
-                    case.assert_product(&y, &F::back(&x), bias.then(|| F::back(&b)), relu, F::ERROR);
+                    case.assert_product(
+                        &y,
+                        &F::back(&x),
+                        bias.then(|| F::back(&b)),
+                        relu,
+                        F::ERROR,
+                    );
                     seen += 1;
                 }
             }

@@ -27,7 +27,13 @@ const TILES: [Kernel; 8] = [
     Kernel::Wgmma(WideTile { vector: 128, tokens: 64, depth: 16, stages: 5, across: 1 }),
 ];
 
-fn run<F: Number>(client: &Client, text: &str, shape: (usize, usize), kernel: Kernel, engine: Engine) {
+fn run<F: Number>(
+    client: &Client,
+    text: &str,
+    shape: (usize, usize),
+    kernel: Kernel,
+    engine: Engine,
+) {
     let (rows, cols) = shape;
     let Some(case) = Case::new::<F>(client, text, rows, cols, 0.75) else { return };
     let Family::Grouped(weight) = case.family else { unreachable!("grouped patterns only") };
@@ -48,9 +54,8 @@ fn run<F: Number>(client: &Client, text: &str, shape: (usize, usize), kernel: Ke
             let store = Store { bias: with_bias, relu };
             forward(client, F::elem(), weight, &operands, &y, tokens, store, kernel, engine);
             let found = F::read(client, &y);
-            let tokens_major: Vec<f32> = (0..tokens * rows)
-                .map(|at| found[at % rows * wide + at / rows])
-                .collect();
+            let tokens_major: Vec<f32> =
+                (0..tokens * rows).map(|at| found[at % rows * wide + at / rows]).collect();
             let bias = with_bias.then(|| F::back(&bias));
             case.assert_product(&tokens_major, &F::back(&x), bias, relu, F::ERROR);
         }

@@ -1,14 +1,14 @@
-use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::ops::FloatTensorOps;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{DType, Shape};
+use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
-use burn_cubecl::CubeBackend;
 use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::{self, Family};
 use burn_sparse_cube::grouped::{self, Grouped};
-use burn_sparse_cube::tensor_core::{self, Engine, Tile};
+use burn_sparse_cube::tensor_core::{self, Engine};
 use burn_sparse_cube::transpose::{self, pitch, transpose};
 use burn_sparse_cube::{Buffer, Operands, Store, masked};
 use cubecl::prelude::*;
@@ -50,8 +50,8 @@ impl SparseOps for CubeBackend {
         };
         let out = buffer(y.clone());
         match (kernel, family) {
-            (Kernel::TensorCore(tile), Family::Grouped(weight)) => {
-                on_tensor_cores(&client, dtype, weight, operands, &out, n, store, tile);
+            (Kernel::TensorCore(kernel), Family::Grouped(weight)) => {
+                on_tensor_cores(&client, dtype, weight, operands, &out, n, store, kernel);
             }
             (_, Family::Grouped(weight)) => {
                 grouped::forward(&client, dtype, weight, &operands, &out, n, store);
@@ -142,16 +142,14 @@ fn on_tensor_cores(
     y: &Buffer,
     n: usize,
     store: Store,
-    tile: Tile,
+    kernel: tensor_core::Kernel,
 ) {
     let Grouped { rows, cols, .. } = weight;
     let x = Buffer::empty(client, cols * pitch(n), dtype.size());
     transpose(client, dtype, &operands.x, &x, transpose::Shape::to_features_major(n, cols));
     let features = Buffer::empty(client, rows * pitch(n), dtype.size());
     let operands = Operands { x, ..operands };
-    tensor_core::forward(
-        client, dtype, weight, &operands, &features, n, store, tile, Engine::Ptx,
-    );
+    tensor_core::forward(client, dtype, weight, &operands, &features, n, store, kernel, Engine::Ptx);
     transpose(client, dtype, &features, y, transpose::Shape::to_tokens_major(n, rows));
 }
 

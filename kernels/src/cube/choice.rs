@@ -1,9 +1,11 @@
+use std::sync::{Mutex, PoisonError};
+
 use burn::tensor::DType;
 use burn_cubecl::CubeDevice;
-use burn_sparse_cube::balanced;
-use burn_sparse_cube::grouped;
-use burn_sparse_cube::tensor_core::Tile;
-use cubecl::features::MmaConfig;
+use burn_sparse_cube::tensor_core::{self, Tile, WideTile, proves_itself};
+use burn_sparse_cube::{balanced, grouped};
+use cubecl::features::{MmaConfig, Tma};
+use cubecl::ir::FloatKind;
 use cubecl::prelude::*;
 
 use crate::Layout;
@@ -13,8 +15,8 @@ use crate::Layout;
 pub(crate) enum Kernel {
     /// Plain CubeCL, on any runtime.
     Grouped(grouped::Kernel),
-    /// `mma.sync` on gathered tiles.
-    TensorCore(Tile),
+    /// Tensor cores on gathered tiles.
+    TensorCore(tensor_core::Kernel),
     /// Plain CubeCL, on any runtime.
     Balanced(balanced::Kernel),
 }
@@ -33,13 +35,10 @@ impl Kernel {
         Ok(match layout {
             Layout::Grouped { vector } => {
                 let portable = grouped::Kernel::choose(vector, n);
-                match Tile::of(vector) {
-                    Some(tile)
-                        if portable == grouped::Kernel::Tiles && tensor_cores(dtype, device) =>
-                    {
-                        Self::TensorCore(tile)
-                    }
-                    _ => Self::Grouped(portable),
+                match portable {
+                    grouped::Kernel::Decode => Self::Grouped(portable),
+                    grouped::Kernel::Tiles => tensor_core_kernel(vector, dtype, device)
+                        .map_or(Self::Grouped(portable), Self::TensorCore),
                 }
             }
             Layout::Rows => Self::Grouped(grouped::Kernel::choose(1, n)),
@@ -51,29 +50,62 @@ impl Kernel {
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Grouped(kernel) => (kernel.name(), "portable"),
-            Self::TensorCore(_) => ("tiles", "mma"),
+            Self::TensorCore(kernel) => ("tiles", kernel.name()),
             Self::Balanced(kernel) => (kernel.name(), "portable"),
         }
     }
 }
 
-/// Whether the device multiplies 16-bit tiles as the kernels ask, through CUDA C++.
-fn tensor_cores(dtype: DType, device: &CubeDevice) -> bool {
-    let kind = match dtype {
-        DType::F16 => FloatKind::F16,
-        DType::BF16 => FloatKind::BF16,
-        _ => return false,
+/// The fastest tensor-core kernel that this device has and that has proved itself on it.
+fn tensor_core_kernel(
+    vector: usize,
+    dtype: DType,
+    device: &CubeDevice,
+) -> Option<tensor_core::Kernel> {
+    let float = match dtype {
+        DType::F16 => ElemType::Float(FloatKind::F16),
+        DType::BF16 => ElemType::Float(FloatKind::BF16),
+        _ => return None,
     };
     let client = device.client();
     let features = &client.properties().features;
     let config = MmaConfig {
-        a_type: ElemType::Float(kind).into(),
-        b_type: ElemType::Float(kind).into(),
+        a_type: float.into(),
+        b_type: float.into(),
         cd_type: ElemType::Float(FloatKind::F32).into(),
         m: 16,
         n: 8,
         k: 16,
     };
     // Asynchronous copies are on offer where the compiler takes inline PTX, and nowhere else.
-    features.copy_async && features.matmul.mma.contains(&config)
+    if !features.copy_async || !features.matmul.mma.contains(&config) {
+        return None;
+    }
+    // Hopper alone has `wgmma`: the generation before has no TMA, the one after has more of it.
+    let hopper = features.tma.contains(Tma::Base) && !features.tma.contains(Tma::Im2colWide);
+    let wide = WideTile::of(vector).filter(|_| hopper).map(tensor_core::Kernel::Wgmma);
+    let narrow = Tile::of(vector).map(tensor_core::Kernel::Mma);
+    wide.into_iter().chain(narrow).find(|&kernel| is_proved(kernel, dtype, device, &client, float))
+}
+
+type Proof = (CubeDevice, DType, tensor_core::Kernel, bool);
+
+/// What has been tried in this process.
+static PROOFS: Mutex<Vec<Proof>> = Mutex::new(Vec::new());
+
+fn is_proved(
+    kernel: tensor_core::Kernel,
+    dtype: DType,
+    device: &CubeDevice,
+    client: &Client,
+    float: ElemType,
+) -> bool {
+    let mut proofs = PROOFS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = proofs.iter().find(|(d, t, k, _)| d == device && *t == dtype && *k == kernel);
+    if let Some((.., proved)) = known {
+        return *proved;
+    }
+    let proved = proves_itself(client, float, kernel);
+    proofs.push((device.clone(), dtype, kernel, proved));
+    proved
 }

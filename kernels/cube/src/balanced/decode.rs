@@ -3,7 +3,7 @@
 
 use cubecl::prelude::*;
 
-use super::{Balanced, TILE_ROWS, column};
+use super::{Balanced, Block, TILE_ROWS, column};
 use crate::store::finish;
 use crate::{Buffer, Operands, Store};
 
@@ -21,7 +21,11 @@ fn decode_kernel<F: Float>(
     bias: &[F],
     y: &mut [F],
     tokens: usize,
-    #[comptime] weight: Balanced,
+    rows: usize,
+    cols: usize,
+    per_row: usize,
+    last: usize,
+    #[comptime] block: Block,
     #[comptime] per_cube: usize,
     #[comptime] store: Store,
     #[define(F)] _dtype: ElemType,
@@ -39,13 +43,13 @@ fn decode_kernel<F: Float>(
         sums[t] = 0.0;
     }
     let mut slot = share;
-    while slot < comptime!(weight.per_row) {
-        let at = (tile * comptime!(weight.per_row) + slot) * TILE_ROWS + lane;
+    while slot < per_row {
+        let at = (tile * per_row + slot) * TILE_ROWS + lane;
         let value = f32::cast_from(values[at]);
-        let col = column(index, at, slot, weight);
+        let col = column(index, at, slot, last, block);
         #[unroll]
         for t in 0..per_cube {
-            sums[t] += value * f32::cast_from(x[(first + t) * comptime!(weight.cols) + col]);
+            sums[t] += value * f32::cast_from(x[(first + t) * cols + col]);
         }
         slot += SHARES;
     }
@@ -58,13 +62,12 @@ fn decode_kernel<F: Float>(
     let mut at = unit;
     while at < comptime!(TILE_ROWS * per_cube) {
         let (row, token) = (tile * TILE_ROWS + at % TILE_ROWS, at / TILE_ROWS);
-        if row < comptime!(weight.rows) && first + token < tokens {
+        if row < rows && first + token < tokens {
             let mut sum = 0.0f32;
             for share in 0..SHARES {
                 sum += partial[token * units + share * TILE_ROWS + at % TILE_ROWS];
             }
-            y[(first + token) * comptime!(weight.rows) + row] =
-                finish::<F>(sum, bias, row, store);
+            y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
         }
         at += units;
     }
@@ -101,7 +104,11 @@ pub(super) fn launch(
         operands.bias.arg(),
         y.arg(),
         tokens,
-        weight,
+        weight.rows,
+        weight.cols,
+        weight.per_row,
+        weight.last(),
+        weight.block(),
         per_cube,
         store,
         dtype,
@@ -119,6 +126,22 @@ pub(crate) fn offline(
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     decode_kernel::DecodeKernel::new(
-        settings, properties, target, b(), b(), b(), b(), b(), (), weight, per_cube(tokens), store, dtype,
+        settings,
+        properties,
+        target,
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        (),
+        (),
+        (),
+        (),
+        (),
+        weight.block(),
+        per_cube(tokens),
+        store,
+        dtype,
     )
 }

@@ -34,10 +34,22 @@ pub struct Balanced {
 }
 
 impl Balanced {
-    /// Blocks of a row.
-    pub(crate) fn blocks(&self) -> usize {
-        self.cols.div_ceil(self.block)
+    /// Which slots are whose.
+    pub(crate) fn block(&self) -> Block {
+        Block { cols: self.block, kept: self.kept }
     }
+
+    /// The number of the last block of a row.
+    pub(crate) fn last(&self) -> usize {
+        self.cols.div_ceil(self.block) - 1
+    }
+}
+
+/// The part of a weight's shape that kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Block {
+    pub(crate) cols: usize,
+    pub(crate) kept: usize,
 }
 
 /// The kernels of this family.
@@ -86,21 +98,21 @@ pub fn forward(
     }
 }
 
-/// The column of slot `slot`, its byte at `at`, of a row that has `blocks` blocks.
+/// The column of slot `slot`, whose byte is at `at`, in a row whose last block is number `last`.
 #[cube]
 pub(crate) fn column(
     index: &[u32],
     at: usize,
     slot: usize,
-    #[comptime] weight: Balanced,
+    last: usize,
+    #[comptime] block: Block,
 ) -> usize {
     // Bytes are read out of words: not every runtime has 8-bit types.
     let byte = (index[at / 4] >> (8 * (at % 4) as u32)) & 255;
-    let last = comptime!(weight.blocks() - 1);
     // Without kept weights in full blocks, all are in the short last one.
-    let mut block = last.runtime();
-    if comptime!(weight.kept > 0) {
-        block = min(slot / comptime!(weight.kept.max(1)), last);
+    let mut number = last;
+    if comptime!(block.kept > 0) {
+        number = min(slot / comptime!(block.kept.max(1)), last);
     }
-    block * comptime!(weight.block) + byte as usize
+    number * comptime!(block.cols) + byte as usize
 }

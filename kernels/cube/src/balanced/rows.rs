@@ -3,7 +3,7 @@
 
 use cubecl::prelude::*;
 
-use super::{Balanced, TILE_ROWS, column};
+use super::{Balanced, Block, TILE_ROWS, column};
 use crate::store::finish;
 use crate::transpose::pitch;
 use crate::{Buffer, Operands, Store};
@@ -23,30 +23,30 @@ fn rows_kernel<F: Float>(
     y: &mut [F],
     tokens: usize,
     pitch: usize,
-    #[comptime] weight: Balanced,
+    rows: usize,
+    per_row: usize,
+    last: usize,
+    #[comptime] block: Block,
     #[comptime] store: Store,
     #[define(F)] _dtype: ElemType,
 ) {
-    let (token, lane) = (
-        CUBE_POS_Y as usize * TOKENS + UNIT_POS_X as usize * LANES,
-        UNIT_POS_Y as usize,
-    );
+    let (token, lane) =
+        (CUBE_POS_Y as usize * TOKENS + UNIT_POS_X as usize * LANES, UNIT_POS_Y as usize);
     let tile = CUBE_POS_X as usize;
     let row = tile * TILE_ROWS + lane;
-    if token < pitch && row < comptime!(weight.rows) {
+    if token < pitch && row < rows {
         let mut sum = Vector::<f32, Const<4>>::new(0.0);
-        for slot in 0..comptime!(weight.per_row) {
-            let at = (tile * comptime!(weight.per_row) + slot) * TILE_ROWS + lane;
+        for slot in 0..per_row {
+            let at = (tile * per_row + slot) * TILE_ROWS + lane;
             let value = f32::cast_from(values[at]);
-            let col = column(index, at, slot, weight);
+            let col = column(index, at, slot, last, block);
             let x = Vector::<f32, Const<4>>::cast_from(x[(col * pitch + token) / LANES]);
             sum += x * Vector::new(value);
         }
         #[unroll]
         for t in 0..LANES {
             if token + t < tokens {
-                y[(token + t) * comptime!(weight.rows) + row] =
-                    finish::<F>(sum.extract(t), bias, row, store);
+                y[(token + t) * rows + row] = finish::<F>(sum.extract(t), bias, row, store);
             }
         }
     }
@@ -79,7 +79,10 @@ pub(super) fn launch(
         y.arg(),
         tokens,
         pitch(tokens),
-        weight,
+        weight.rows,
+        weight.per_row,
+        weight.last(),
+        weight.block(),
         store,
         dtype,
     );
@@ -95,6 +98,21 @@ pub(crate) fn offline(
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     rows_kernel::RowsKernel::new(
-        settings, properties, target, b(), b(), b(), b(), b(), (), (), weight, store, dtype,
+        settings,
+        properties,
+        target,
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        (),
+        (),
+        (),
+        (),
+        (),
+        weight.block(),
+        store,
+        dtype,
     )
 }

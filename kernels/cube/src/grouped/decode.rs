@@ -93,7 +93,8 @@ fn decode_kernel<F: Float>(
         if place < rows && first + token < tokens {
             let mut sum = 0.0f32;
             for share in 0..comptime!(tile.shares) {
-                sum += partial[token * comptime!(tile.vector * tile.shares) + share * vector + lane];
+                sum +=
+                    partial[token * comptime!(tile.vector * tile.shares) + share * vector + lane];
             }
             let mut row = place;
             if comptime!(tile.ordered) {
@@ -149,6 +150,21 @@ pub(crate) fn offline(
     let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     decode_kernel::DecodeKernel::new(
-        settings, properties, target, b(), b(), b(), b(), b(), b(), b(), (), (), (), tile, store, dtype,
+        settings,
+        properties,
+        target,
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        (),
+        (),
+        (),
+        tile,
+        store,
+        dtype,
     )
 }

@@ -58,7 +58,8 @@ fn tiles_kernel<F: Float>(
     let vector = comptime!(tile.vector);
     let height = comptime!(tile.rows * tile.units);
     let across = comptime!(TOKENS / LANES);
-    let mut staged_x = Shared::<[Vector<F, Const<4>>]>::new_slice(comptime!(DEPTH * TOKENS / LANES));
+    let mut staged_x =
+        Shared::<[Vector<F, Const<4>>]>::new_slice(comptime!(DEPTH * TOKENS / LANES));
     let mut staged_w = Shared::<[F]>::new_slice(comptime!(DEPTH * tile.rows * tile.units));
 
     let (lane, line) = (UNIT_POS_X as usize, UNIT_POS_Y as usize);
@@ -173,6 +174,21 @@ pub(crate) fn offline(
     let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     tiles_kernel::TilesKernel::new(
-        settings, properties, target, b(), b(), b(), b(), b(), b(), b(), (), (), (), tile, store, dtype,
+        settings,
+        properties,
+        target,
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        b(),
+        (),
+        (),
+        (),
+        tile,
+        store,
+        dtype,
     )
 }

@@ -120,8 +120,25 @@ pub(crate) fn offline(
         ($kernel:path, $tile:expr) => {{
             use $kernel as Kernel;
             Box::new(Kernel::new(
-                settings, properties, target, b(), b(), b(), b(), b(), b(), b(), (), (), (), $tile, true,
-                store, Element::of(dtype), Engine::Ptx, dtype,
+                settings,
+                properties,
+                target,
+                b(),
+                b(),
+                b(),
+                b(),
+                b(),
+                b(),
+                b(),
+                (),
+                (),
+                (),
+                $tile,
+                true,
+                store,
+                Element::of(dtype),
+                Engine::Ptx,
+                dtype,
             ))
         }};
     }

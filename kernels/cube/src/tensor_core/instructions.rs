@@ -81,7 +81,8 @@ pub(crate) fn copy8<F: Float>(
                 options(explicit_mem)
             );
         }
-        Engine::Plain => {
+        Engine::Plain =>
+        {
             #[unroll]
             for i in 0..8usize {
                 let mut value = F::new(0.0);

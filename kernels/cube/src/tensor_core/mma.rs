@@ -82,8 +82,10 @@ pub(super) fn mma_kernel<F: Float>(
     let pitch_x = comptime!(Ring::pitch(tile.tokens));
     let pitch_w = comptime!(Ring::pitch(tile.vector));
     let mut memory = Shared::<[F]>::new_aligned_slice(comptime!(tile.ring().memory()), 16usize);
-    let mut scratch =
-        Shared::<[Pair<F>]>::new_slice(comptime!(scratch_pairs(engine, tile.warps_m * tile.warps_n)));
+    let mut scratch = Shared::<[Pair<F>]>::new_slice(comptime!(scratch_pairs(
+        engine,
+        tile.warps_m * tile.warps_n
+    )));
 
     let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP);
     // Where this warp's part of the tile begins.
@@ -104,9 +106,7 @@ pub(super) fn mma_kernel<F: Float>(
     let mut from = begin;
     read_ids(&mut ids, columns, from, end, ring);
     for slot in 0..comptime!(tile.stages - 1) {
-        fill::<F>(
-            x, values, &ids, &mut memory, slot, from, &reach, ring, engine,
-        );
+        fill::<F>(x, values, &ids, &mut memory, slot, from, &reach, ring, engine);
         from += comptime!(tile.depth);
         read_ids(&mut ids, columns, from, end, ring);
     }
@@ -118,9 +118,7 @@ pub(super) fn mma_kernel<F: Float>(
         // whose slot is filled next.
         sync_cube();
         let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
-        fill::<F>(
-            x, values, &ids, &mut memory, ahead, from, &reach, ring, engine,
-        );
+        fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
         from += comptime!(tile.depth);
         read_ids(&mut ids, columns, from, end, ring);
 
@@ -146,9 +144,8 @@ pub(super) fn mma_kernel<F: Float>(
                     for half in 0..2usize {
                         let at = comptime!(i * tile.columns() + j * 2 + half);
                         let (a_at, b_at) = comptime!((i * 4, half * 2));
-                        sums[at] = mma::<F>(
-                            &a, a_at, &b, b_at, sums[at], &mut scratch, element, engine,
-                        );
+                        sums[at] =
+                            mma::<F>(&a, a_at, &b, b_at, sums[at], &mut scratch, element, engine);
                     }
                 }
             }

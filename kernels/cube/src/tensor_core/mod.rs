@@ -8,6 +8,7 @@ mod forward;
 mod instructions;
 mod mma;
 mod ring;
+mod trial;
 mod wgmma;
 
 #[cfg(feature = "offline")]
@@ -16,4 +17,5 @@ pub(crate) use forward::offline;
 pub use forward::{Kernel, forward};
 pub use instructions::Engine;
 pub use mma::Tile;
+pub use trial::proves_itself;
 pub use wgmma::WideTile;

@@ -178,12 +178,7 @@ pub(crate) fn fill<F: Float>(
 
 /// The row at `place`, or row 0 past the last, where nothing is stored.
 #[cube]
-pub(crate) fn row_at(
-    order: &[u32],
-    place: usize,
-    rows: usize,
-    #[comptime] ordered: bool,
-) -> usize {
+pub(crate) fn row_at(order: &[u32], place: usize, rows: usize, #[comptime] ordered: bool) -> usize {
     let mut row = select(place < rows, place, 0);
     if comptime!(ordered) {
         row = min(order[row] as usize, rows - 1);
@@ -193,11 +188,7 @@ pub(crate) fn row_at(
 
 /// Eight elements, the first a multiple of eight.
 #[cube]
-fn piece_at<F: Float>(
-    tile: &[F],
-    from: usize,
-    #[comptime] engine: Engine,
-) -> Vector<F, Const<8>> {
+fn piece_at<F: Float>(tile: &[F], from: usize, #[comptime] engine: Engine) -> Vector<F, Const<8>> {
     match comptime!(engine) {
         Engine::Ptx => tile.as_vectorized().with_vector_size::<Const<8>>()[from / PIECE],
         // Not every runtime reads shared memory as anything but what it is declared as.

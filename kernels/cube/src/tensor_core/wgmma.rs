@@ -231,9 +231,7 @@ pub(super) fn wgmma_kernel<F: Float>(
     let mut from = begin;
     read_ids(&mut ids, columns, from, end, ring);
     for slot in 0..comptime!(tile.stages - 1) {
-        fill::<F>(
-            x, values, &ids, &mut memory, slot, from, &reach, ring, engine,
-        );
+        fill::<F>(x, values, &ids, &mut memory, slot, from, &reach, ring, engine);
         from += comptime!(tile.depth);
         read_ids(&mut ids, columns, from, end, ring);
     }
@@ -249,14 +247,14 @@ pub(super) fn wgmma_kernel<F: Float>(
         // whose slot is filled next.
         sync_cube();
         let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
-        fill::<F>(
-            x, values, &ids, &mut memory, ahead, from, &reach, ring, engine,
-        );
+        fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
         from += comptime!(tile.depth);
         read_ids(&mut ids, columns, from, end, ring);
 
         let slot = step % comptime!(tile.stages) * comptime!(tile.depth);
-        let a = comptime!(ring.values_at()) + slot * comptime!(tile.vector) + top * comptime!(tile.depth);
+        let a = comptime!(ring.values_at())
+            + slot * comptime!(tile.vector)
+            + top * comptime!(tile.depth);
         let b = slot * comptime!(tile.tokens) + left * comptime!(tile.depth);
         multiply::<F, N>(&mut sums, &memory, a, b, tile, element, engine);
     }
@@ -276,7 +274,8 @@ pub(super) fn wgmma_kernel<F: Float>(
                 let sum = comptime!(j * 4 + upper * 2 + i);
                 let lanes = comptime!(lanes(tile, engine));
                 let value = sums[comptime!(sum / lanes)].extract(comptime!(sum % lanes));
-                let to = at * comptime!(Ring::pitch(tile.tokens)) + left + column + comptime!(j * 8 + i);
+                let to =
+                    at * comptime!(Ring::pitch(tile.tokens)) + left + column + comptime!(j * 8 + i);
                 memory[to] = finish::<F>(value, bias, row, store);
             }
         }

@@ -1,0 +1,57 @@
+use cubecl::prelude::*;
+use half::{bf16, f16};
+
+use super::instructions::Element;
+use super::{Engine, Kernel, forward};
+use crate::grouped::Grouped;
+use crate::transpose::pitch;
+use crate::{Buffer, Operands, Store};
+
+/// Whether this device's tensor cores give what plain code gives: one small product on both, compared
+/// to the bit.
+///
+/// A kernel is compiled for every device of its architecture and executed on few of them before it is
+/// released; dispatch asks this once per device, so that none is trusted that has not run here. The
+/// numbers are such that every sum is exact in f32, whatever its order.
+pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
+    let weight = Grouped { rows: 2 * kernel.vector() - 3, cols: 301, vector: kernel.vector() };
+    let tokens = 41;
+    // Two groups of unequal counts, neither of whole stages.
+    let counts = [69, 86];
+    let index: Vec<u32> =
+        counts.into_iter().flat_map(|count| (0..count).map(move |k| (k * 5 + count) % 301)).collect();
+    let store = Store { bias: true, relu: false };
+    let order: Vec<u32> = (0..weight.rows as u32).rev().collect();
+    let operands = Operands {
+        x: small(client, dtype, weight.cols * pitch(tokens), 1),
+        values: small(client, dtype, index.len() * weight.vector, 2),
+        offsets: Buffer::of(client, &[0, counts[0], counts[0] + counts[1]]),
+        order: Buffer::of(client, &order),
+        bias: small(client, dtype, weight.rows, 3),
+        index: Buffer::of(client, &index),
+    };
+    let run = |engine| {
+        let y = small(client, dtype, weight.rows * pitch(tokens), 4);
+        forward(client, dtype, weight, &operands, &y, tokens, store, kernel, engine);
+        // A launch reports its failure here.
+        client.read_one(y.handle).ok()
+    };
+    match (run(Engine::Ptx), run(Engine::Plain)) {
+        (Some(found), Some(expected)) => found.to_vec() == expected.to_vec(),
+        _ => false,
+    }
+}
+
+/// Quarters from -3/4 to 3/4.
+fn small(client: &Client, dtype: ElemType, len: usize, seed: u32) -> Buffer {
+    let mut state = seed.wrapping_mul(2_654_435_761);
+    let numbers = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((state >> 24) % 7) as f32 / 4.0 - 0.75
+    });
+    let numbers = numbers.take(len);
+    match Element::of(dtype) {
+        Element::F16 => Buffer::of(client, &numbers.map(f16::from_f32).collect::<Vec<_>>()),
+        Element::Bf16 => Buffer::of(client, &numbers.map(bf16::from_f32).collect::<Vec<_>>()),
+    }
+}
