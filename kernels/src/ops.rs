@@ -1,6 +1,5 @@
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
-use burn::tensor::Shape;
 
 use crate::Spec;
 
@@ -18,7 +17,7 @@ use crate::Spec;
 )]
 pub trait SparseOps: Backend {
     /// `y = activation(x · Wᵀ + bias)`.
-    #[fusion(dtype = x, shape = Shape::new([x[0], spec.rows]))]
+    #[fusion(dtype = x, shape = burn::tensor::Shape::new([x[0], spec.rows]))]
     #[allow(clippy::too_many_arguments)]
     fn sparse_linear(
         x: FloatTensor<Self>,
@@ -31,7 +30,7 @@ pub trait SparseOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// `dx = dy · W`, the gradient with respect to the input.
-    #[fusion(dtype = dy, shape = Shape::new([dy[0], spec.cols]))]
+    #[fusion(dtype = dy, shape = burn::tensor::Shape::new([dy[0], spec.cols]))]
     fn sparse_linear_dx(
         dy: FloatTensor<Self>,
         values: FloatTensor<Self>,
@@ -42,7 +41,7 @@ pub trait SparseOps: Backend {
     ) -> FloatTensor<Self>;
 
     /// The gradient with respect to the kept values only, in their layout: `dyᵀ · x` sampled.
-    #[fusion(dtype = x, shape = Shape::new(spec.layout.values_shape(index.num_elements())))]
+    #[fusion(dtype = x, shape = burn::tensor::Shape::new(spec.layout.values_shape(index.num_elements())))]
     fn sparse_linear_dw(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,

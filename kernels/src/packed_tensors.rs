@@ -204,7 +204,7 @@ fn interleaved(row: usize, slot: usize, per_row: usize) -> usize {
 fn floats(values: Vec<f32>, lanes: usize, device: &Device) -> Tensor<2> {
     let (len, shape) = (values.len(), [values.len() / lanes, lanes]);
     // Uploaded flat: a matrix may get padded rows on a GPU, which every forward pass would copy away.
-    Tensor::<1>::from_data(TensorData::new(values, [len]), (device, DType::F32)).reshape(shape)
+    Tensor::<1>::from_data(TensorData::new(values, [len]), device).reshape(shape)
 }
 
 fn ids(ids: &[u32], device: &Device) -> Tensor<1, Int> {

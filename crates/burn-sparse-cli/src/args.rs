@@ -41,7 +41,7 @@ pub(crate) struct TrainArguments {
     /// Begin with the parameters of this checkpoint, packed or dense, or of a finished run.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     pub(crate) from: Option<PathBuf>,
-    /// Where to compute: flex (the CPU).
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
     /// Where data sets are, instead of their caches.
@@ -80,9 +80,12 @@ pub(crate) struct EvalArguments {
     /// Where data sets are, instead of their caches.
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Where to compute: flex (the CPU).
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
+    /// What a GPU computes in.
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    pub(crate) dtype: Dtype,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -217,9 +220,12 @@ pub(crate) struct BenchArguments {
     /// Tokens, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
     pub(crate) batch: Vec<usize>,
-    /// Where to compute: flex (the CPU).
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
+    /// What a GPU computes in.
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    pub(crate) dtype: Dtype,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,12 +1,85 @@
-use burn::tensor::Device;
+use burn::tensor::{Device, FloatDType};
 
-/// The device of a name; what this build cannot do is one clear error.
-pub(crate) fn device(name: &str) -> Result<Device, String> {
-    match name {
-        "flex" | "cpu" => Ok(Device::flex()),
-        _ if name.starts_with("cuda") || name.starts_with("vulkan") => {
-            Err(format!("--device {name}: this build computes on the CPU only; use --device flex"))
-        }
-        _ => Err(format!("--device {name}: unknown device, expected flex")),
+use crate::args::Dtype;
+
+/// The device of a name, whose floats are of `dtype`; what this build or machine cannot do is one clear
+/// error.
+pub(crate) fn device(name: &str, dtype: Dtype) -> Result<Device, String> {
+    let mut device = found(name).map_err(|reason| format!("--device {name}: {reason}"))?;
+    let float = match dtype {
+        Dtype::F32 => return Ok(device),
+        Dtype::F16 => FloatDType::F16,
+        Dtype::Bf16 => FloatDType::BF16,
+    };
+    if device == Device::flex() {
+        return Err("--dtype: the CPU computes in f32".into());
     }
+    device.configure(float).map_err(|error| format!("--dtype: {error}"))?;
+    Ok(device)
+}
+
+fn found(name: &str) -> Result<Device, String> {
+    let (kind, index) = match name.split_once(':') {
+        None => (name, 0),
+        Some((kind, index)) => {
+            (kind, index.parse().map_err(|_| format!("{index:?} is no number of a device"))?)
+        }
+    };
+    match kind {
+        "flex" | "cpu" if index == 0 => Ok(Device::flex()),
+        "flex" | "cpu" => Err("there is one CPU, number 0".into()),
+        "cuda" => cuda(index),
+        "vulkan" => vulkan(index),
+        "wgpu" => wgpu(index),
+        _ => Err("unknown device, expected flex, cuda:N, vulkan:N or wgpu:N".into()),
+    }
+}
+
+/// For builds without a runtime.
+#[cfg(not(all(feature = "cuda", feature = "vulkan", feature = "wgpu")))]
+fn absent(feature: &str) -> Result<Device, String> {
+    Err(format!("this build has no such devices; build with `--features {feature}`, or use flex"))
+}
+
+/// The device of this number among those of a runtime.
+#[cfg(any(feature = "cuda", feature = "vulkan", feature = "wgpu"))]
+fn numbered(kind: burn::tensor::DeviceType, index: usize, missing: &str) -> Result<Device, String> {
+    let mut devices = Device::enumerate(kind).into_vec();
+    match devices.len() {
+        0 => Err(format!("no such device on this machine: {missing}")),
+        count if index >= count => Err(format!("this machine has {count}, counted from 0")),
+        _ => Ok(devices.swap_remove(index)),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda(index: usize) -> Result<Device, String> {
+    let missing = "no NVIDIA driver was found (libcuda), or it reports no GPU";
+    numbered(burn::tensor::DeviceType::Cuda, index, missing)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(_index: usize) -> Result<Device, String> {
+    absent("cuda")
+}
+
+#[cfg(feature = "vulkan")]
+fn vulkan(index: usize) -> Result<Device, String> {
+    numbered(burn::tensor::DeviceType::Vulkan, index, "no Vulkan driver was found")
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn vulkan(_index: usize) -> Result<Device, String> {
+    absent("vulkan")
+}
+
+#[cfg(feature = "wgpu")]
+fn wgpu(index: usize) -> Result<Device, String> {
+    let missing = "no driver of Vulkan, Metal, DirectX 12 or OpenGL was found";
+    numbered(burn::tensor::DeviceType::Wgpu, index, missing)
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu(_index: usize) -> Result<Device, String> {
+    absent("wgpu")
 }

@@ -75,7 +75,8 @@ impl Compiler for PlironCompiler {
         _options: &PlironOptions,
     ) -> Result<PlironArtifact, CompilationError> {
         Err(CompilationError::Generic {
-            reason: "this build has no LLVM compiler (kernels/cubecl-llvm): enable cubecl/cuda-cpp".into(),
+            reason: "this build has no LLVM compiler (kernels/cubecl-llvm): enable cubecl/cuda-cpp"
+                .into(),
             backtrace: cubecl_core::backtrace::BackTrace::capture(),
         })
     }

@@ -149,7 +149,17 @@ fn on_tensor_cores(
     transpose(client, dtype, &operands.x, &x, transpose::Shape::to_features_major(n, cols));
     let features = Buffer::empty(client, rows * pitch(n), dtype.size());
     let operands = Operands { x, ..operands };
-    tensor_core::forward(client, dtype, weight, &operands, &features, n, store, kernel, Engine::Ptx);
+    tensor_core::forward(
+        client,
+        dtype,
+        weight,
+        &operands,
+        &features,
+        n,
+        store,
+        kernel,
+        Engine::Ptx,
+    );
     transpose(client, dtype, &features, y, transpose::Shape::to_tokens_major(n, rows));
 }
 

@@ -9,7 +9,7 @@ use crate::device::device;
 use crate::output;
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
-    let device = device(&arguments.device)?;
+    let device = device(&arguments.device, arguments.dtype)?;
     let mut rows = Vec::new();
     for (name, pattern, packed) in layers(arguments, &device)? {
         for &batch in &arguments.batch {

@@ -12,7 +12,7 @@ use crate::device::device;
 use crate::output;
 
 pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
-    let device = device(&arguments.device)?;
+    let device = device(&arguments.device, arguments.dtype)?;
     let (path, checkpoint) = checkpoint::read(&arguments.checkpoint)?;
     let Some(recipe) = &checkpoint.provenance.recipe else {
         return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());

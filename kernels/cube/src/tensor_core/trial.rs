@@ -18,8 +18,10 @@ pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
     let tokens = 41;
     // Two groups of unequal counts, neither of whole stages.
     let counts = [69, 86];
-    let index: Vec<u32> =
-        counts.into_iter().flat_map(|count| (0..count).map(move |k| (k * 5 + count) % 301)).collect();
+    let index: Vec<u32> = counts
+        .into_iter()
+        .flat_map(|count| (0..count).map(move |k| (k * 5 + count) % 301))
+        .collect();
     let store = Store { bias: true, relu: false };
     let order: Vec<u32> = (0..weight.rows as u32).rev().collect();
     let operands = Operands {
