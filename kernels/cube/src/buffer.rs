@@ -1,6 +1,8 @@
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
+use crate::Store;
+
 /// A buffer on a device and the elements it holds.
 #[derive(Debug, Clone)]
 pub struct Buffer {
@@ -54,4 +56,27 @@ pub struct Operands {
     pub order: Buffer,
     /// `[rows]`, or no elements.
     pub bias: Buffer,
+}
+
+/// One forward pass.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Where it runs.
+    pub client: &'a Client,
+    /// The type of activations, values and results.
+    pub dtype: ElemType,
+    /// What goes in.
+    pub operands: &'a Operands,
+    /// `[tokens, rows]` or, where a kernel says so, features-major `[rows, pitch]`.
+    pub y: &'a Buffer,
+    /// Tokens.
+    pub tokens: usize,
+    /// What is applied in the store.
+    pub store: Store,
+}
+
+impl Call<'_> {
+    pub(crate) fn ordered(&self) -> bool {
+        self.operands.order.len > 0
+    }
 }

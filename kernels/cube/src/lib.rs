@@ -16,9 +16,10 @@ pub mod grouped;
 pub mod masked;
 #[cfg(feature = "offline")]
 pub mod offline;
+mod reduce;
 mod store;
 pub mod tensor_core;
 pub mod transpose;
 
-pub use buffer::{Buffer, Operands};
+pub use buffer::{Buffer, Call, Operands};
 pub use store::Store;

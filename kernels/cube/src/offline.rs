@@ -13,7 +13,7 @@ use cubecl_runtime::compiler::Compiler;
 
 use crate::balanced::{self, Balanced};
 use crate::tensor_core::{self, Kernel, Tile, WideTile};
-use crate::{Store, grouped, transpose};
+use crate::{Store, grouped, reduce, transpose};
 
 /// A kernel's text.
 #[derive(Debug, Clone)]
@@ -110,6 +110,7 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
             Ok::<(), String>(())
         };
         add("transpose".into(), &transpose::offline(&cuda, dtype))?;
+        add("reduce".into(), &reduce::offline(&cuda, dtype, store))?;
         for vector in [1, 32, 64, 128] {
             for tokens in [1, 16] {
                 let kernel = grouped::offline_decode(&cuda, dtype, vector, tokens, store);
@@ -128,11 +129,13 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
         add("balanced-rows".into(), &balanced::offline_rows(&cuda, dtype, weight, store))?;
     }
     for (ty, dtype) in [types[1], bf16] {
+        let narrow = [32, 64, 128].into_iter().filter_map(Tile::narrow).map(Kernel::Mma);
         let mma = [32, 64, 128].into_iter().filter_map(Tile::of).map(Kernel::Mma);
         let wide = [64, 128].into_iter().filter_map(WideTile::of).map(Kernel::Wgmma);
-        for kernel in mma.chain(wide) {
-            let name = format!("{}-v{}-{ty}", kernel.name(), kernel.vector());
-            let kernel = tensor_core::offline(&cuda, dtype, kernel, store);
+        let narrow = narrow.map(|kernel| ("narrow-sliced-", kernel));
+        for (what, kernel) in narrow.chain(mma.chain(wide).map(|kernel| ("", kernel))) {
+            let name = format!("{}-{what}v{}-{ty}", kernel.name(), kernel.vector());
+            let kernel = tensor_core::offline(&cuda, dtype, kernel, !what.is_empty(), store);
             sources.push(source(name, &*kernel)?);
         }
     }

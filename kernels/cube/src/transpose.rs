@@ -3,7 +3,7 @@
 
 use cubecl::prelude::*;
 
-use crate::Buffer;
+use crate::{Buffer, Call};
 
 /// Side of the square tile.
 const TILE: usize = 32;
@@ -95,6 +95,14 @@ pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape
         y_pitch,
         dtype,
     );
+}
+
+/// A call's `x [tokens, features]`, features-major.
+pub(crate) fn features_major(call: &Call<'_>, features: usize) -> Buffer {
+    let Call { client, dtype, operands, tokens, .. } = *call;
+    let x = Buffer::empty(client, features * pitch(tokens), dtype.size());
+    transpose(client, dtype, &operands.x, &x, Shape::to_features_major(tokens, features));
+    x
 }
 
 #[cfg(feature = "offline")]

@@ -7,7 +7,7 @@ mod support;
 use burn_sparse_cube::entries::{sample, scatter};
 use burn_sparse_cube::masked::masked;
 use burn_sparse_cube::transpose::{Shape, pitch, transpose};
-use burn_sparse_cube::{Buffer, Operands, Store};
+use burn_sparse_cube::{Buffer, Call, Operands, Store};
 use cubecl::prelude::*;
 use half::f16;
 use support::{Case, Number, client, noise};
@@ -33,25 +33,8 @@ fn every_case_agrees<F: Number>() {
         for (rows, cols) in SHAPES {
             let Some(case) = Case::new::<F>(&client, text, rows, cols, 0.75) else { continue };
             for tokens in [1, 3, 8, 16, 17, 64, 101] {
-                for (bias, relu) in [(false, false), (true, true)] {
-                    let x = F::all(&noise(tokens * cols, 3));
-                    let b = F::all(&noise(rows, 5));
-                    let y = Buffer::of(&client, &F::all(&vec![f32::NAN; tokens * rows]));
-                    let operands = Operands {
-                        x: Buffer::of(&client, &x),
-                        bias: Buffer::of(&client, if bias { &b } else { &[] }),
-                        ..case.operands.clone()
-                    };
-                    let store = Store { bias, relu };
-                    case.forward(&client, F::elem(), &operands, &y, tokens, store);
-                    let y = F::read(&client, &y);
-                    case.assert_product(
-                        &y,
-                        &F::back(&x),
-                        bias.then(|| F::back(&b)),
-                        relu,
-                        F::ERROR,
-                    );
+                for finish in [(false, false), (true, true)] {
+                    case.check::<F>(&client, tokens, finish, |call| case.forward(call));
                     seen += 1;
                 }
             }
@@ -77,6 +60,21 @@ fn every_kernel_agrees_with_a_float64_product_in_f16() {
 }
 
 #[test]
+fn slices_of_a_product_add_up_to_it() {
+    let client = client();
+    for text in PATTERNS {
+        for (rows, cols) in [(33, 31), (97, 130)] {
+            let Some(case) = Case::new::<f32>(&client, text, rows, cols, 0.75) else { continue };
+            for (tokens, slices) in [(1, 2), (3, 5), (17, 3)] {
+                case.check::<f32>(&client, tokens, (true, true), |call| {
+                    case.decode_in_slices(call, slices);
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn nan_passes_through_a_fused_activation() {
     let client = client();
     for text in ["shfl-bw(vector=32)", "balanced(block=32)"] {
@@ -85,9 +83,10 @@ fn nan_passes_through_a_fused_activation() {
             let x = Buffer::of(&client, &vec![f32::NAN; tokens * 64]);
             let y = Buffer::of(&client, &vec![0.0_f32; tokens * 64]);
             let operands = Operands { x, ..case.operands.clone() };
-            let store = Store { bias: false, relu: true };
-            case.forward(&client, f32::elem(), &operands, &y, tokens, store);
-            assert!(f32::read(&client, &y).iter().all(|y| y.is_nan()), "{text} {tokens}");
+            let (dtype, store) = (f32::elem(), Store { bias: false, relu: true });
+            let client = &client;
+            case.forward(&Call { client, dtype, operands: &operands, y: &y, tokens, store });
+            assert!(f32::read(client, &y).iter().all(|y| y.is_nan()), "{text} {tokens}");
         }
     }
 }

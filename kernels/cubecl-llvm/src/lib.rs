@@ -77,7 +77,7 @@ impl Compiler for PlironCompiler {
         Err(CompilationError::Generic {
             reason: "this build has no LLVM compiler (kernels/cubecl-llvm): enable cubecl/cuda-cpp"
                 .into(),
-            backtrace: cubecl_core::backtrace::BackTrace::capture(),
+            backtrace: cubecl_environment::backtrace::BackTrace::capture(),
         })
     }
 

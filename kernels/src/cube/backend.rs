@@ -9,8 +9,7 @@ use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::{self, Family};
 use burn_sparse_cube::grouped::{self, Grouped};
 use burn_sparse_cube::tensor_core::{self, Engine};
-use burn_sparse_cube::transpose::{self, pitch, transpose};
-use burn_sparse_cube::{Buffer, Operands, Store, masked};
+use burn_sparse_cube::{Buffer, Call, Operands, Store, masked};
 use cubecl::prelude::*;
 
 use super::Kernel;
@@ -49,16 +48,13 @@ impl SparseOps for CubeBackend {
             bias: buffer(bias),
         };
         let out = buffer(y.clone());
+        let call = Call { client: &client, dtype, operands: &operands, y: &out, tokens: n, store };
         match (kernel, family) {
             (Kernel::TensorCore(kernel), Family::Grouped(weight)) => {
-                on_tensor_cores(&client, dtype, weight, operands, &out, n, store, kernel);
+                tensor_core::forward(&call, weight, kernel, Engine::Ptx, None);
             }
-            (_, Family::Grouped(weight)) => {
-                grouped::forward(&client, dtype, weight, &operands, &out, n, store);
-            }
-            (_, Family::Balanced(weight)) => {
-                balanced::forward(&client, dtype, weight, &operands, &out, n, store);
-            }
+            (_, Family::Grouped(weight)) => grouped::forward(&call, weight),
+            (_, Family::Balanced(weight)) => balanced::forward(&call, weight),
         }
         y
     }
@@ -130,37 +126,6 @@ impl SparseOps for CubeBackend {
         masked::masked(&client, dtype, &buffer(weight), &buffer(mask), &buffer(out.clone()));
         out
     }
-}
-
-/// Tokens-major in and out, features-major inside.
-#[allow(clippy::too_many_arguments)]
-fn on_tensor_cores(
-    client: &Client,
-    dtype: ElemType,
-    weight: Grouped,
-    operands: Operands,
-    y: &Buffer,
-    n: usize,
-    store: Store,
-    kernel: tensor_core::Kernel,
-) {
-    let Grouped { rows, cols, .. } = weight;
-    let x = Buffer::empty(client, cols * pitch(n), dtype.size());
-    transpose(client, dtype, &operands.x, &x, transpose::Shape::to_features_major(n, cols));
-    let features = Buffer::empty(client, rows * pitch(n), dtype.size());
-    let operands = Operands { x, ..operands };
-    tensor_core::forward(
-        client,
-        dtype,
-        weight,
-        &operands,
-        &features,
-        n,
-        store,
-        kernel,
-        Engine::Ptx,
-    );
-    transpose(client, dtype, &features, y, transpose::Shape::to_tokens_major(n, rows));
 }
 
 /// The shape the kernels know of a weight whose values have `lines` lines.

@@ -34,12 +34,8 @@ impl Kernel {
         }
         Ok(match layout {
             Layout::Grouped { vector } => {
-                let portable = grouped::Kernel::choose(vector, n);
-                match portable {
-                    grouped::Kernel::Decode => Self::Grouped(portable),
-                    grouped::Kernel::Tiles => tensor_core_kernel(vector, dtype, device)
-                        .map_or(Self::Grouped(portable), Self::TensorCore),
-                }
+                let portable = Self::Grouped(grouped::Kernel::choose(vector, n));
+                tensor_core_kernel(vector, n, dtype, device).map_or(portable, Self::TensorCore)
             }
             Layout::Rows => Self::Grouped(grouped::Kernel::choose(1, n)),
             Layout::Balanced { .. } => Self::Balanced(balanced::Kernel::choose(n)),
@@ -50,15 +46,21 @@ impl Kernel {
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Grouped(kernel) => (kernel.name(), "portable"),
-            Self::TensorCore(kernel) => ("tiles", kernel.name()),
+            Self::TensorCore(kernel) => (kernel.shape(), kernel.name()),
             Self::Balanced(kernel) => (kernel.name(), "portable"),
         }
     }
 }
 
+/// Tokens up to which reading the weights is all the work, and plain units keep up with the memory.
+const PLAIN: usize = 4;
+/// Tokens up to which a narrow tile holds all of them.
+const NARROW: usize = 32;
+
 /// The fastest tensor-core kernel that this device has and that has proved itself on it.
 fn tensor_core_kernel(
     vector: usize,
+    n: usize,
     dtype: DType,
     device: &CubeDevice,
 ) -> Option<tensor_core::Kernel> {
@@ -67,6 +69,9 @@ fn tensor_core_kernel(
         DType::BF16 => ElemType::Float(FloatKind::BF16),
         _ => return None,
     };
+    if n <= PLAIN {
+        return None;
+    }
     let client = device.client();
     let features = &client.properties().features;
     let config = MmaConfig {
@@ -83,9 +88,11 @@ fn tensor_core_kernel(
     }
     // Hopper alone has `wgmma`: the generation before has no TMA, the one after has more of it.
     let hopper = features.tma.contains(Tma::Base) && !features.tma.contains(Tma::Im2colWide);
-    let wide = WideTile::of(vector).filter(|_| hopper).map(tensor_core::Kernel::Wgmma);
-    let narrow = Tile::of(vector).map(tensor_core::Kernel::Mma);
-    wide.into_iter().chain(narrow).find(|&kernel| is_proved(kernel, dtype, device, &client, float))
+    let wide = WideTile::of(vector).filter(|_| hopper && n > NARROW);
+    let tile = if n > NARROW { Tile::of(vector) } else { Tile::narrow(vector) };
+    let mut kernels =
+        wide.map(tensor_core::Kernel::Wgmma).into_iter().chain(tile.map(tensor_core::Kernel::Mma));
+    kernels.find(|&kernel| is_proved(kernel, dtype, device, &client, float))
 }
 
 type Proof = (CubeDevice, DType, tensor_core::Kernel, bool);

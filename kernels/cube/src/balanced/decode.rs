@@ -1,11 +1,13 @@
 //! Few tokens: every weight is read once. A unit is one of the 16 rows of a tile and one share of their
-//! slots; neighbouring units read neighbouring values and bytes.
+//! slots; neighbouring units read neighbouring values and bytes. Where the tiles alone do not fill the
+//! device, slices of the slots are added in a second pass.
 
 use cubecl::prelude::*;
 
 use super::{Balanced, Block, TILE_ROWS, column};
+use crate::reduce::{Partial, reduce};
 use crate::store::finish;
-use crate::{Buffer, Operands, Store};
+use crate::{Call, Store};
 
 /// Tokens of a cube: the sums a unit holds.
 pub(super) const TOKENS: usize = 16;
@@ -20,6 +22,7 @@ fn decode_kernel<F: Float>(
     index: &[u32],
     bias: &[F],
     y: &mut [F],
+    sums_of_slices: &mut [f32],
     tokens: usize,
     rows: usize,
     cols: usize,
@@ -27,6 +30,7 @@ fn decode_kernel<F: Float>(
     last: usize,
     #[comptime] block: Block,
     #[comptime] per_cube: usize,
+    #[comptime] sliced: bool,
     #[comptime] store: Store,
     #[define(F)] _dtype: ElemType,
 ) {
@@ -42,7 +46,8 @@ fn decode_kernel<F: Float>(
     for t in 0..per_cube {
         sums[t] = 0.0;
     }
-    let mut slot = share;
+    let (slice, slices) = (CUBE_POS_Z as usize, CUBE_COUNT_Z as usize);
+    let mut slot = slice * SHARES + share;
     while slot < per_row {
         let at = (tile * per_row + slot) * TILE_ROWS + lane;
         let value = f32::cast_from(values[at]);
@@ -51,7 +56,7 @@ fn decode_kernel<F: Float>(
         for t in 0..per_cube {
             sums[t] += value * f32::cast_from(x[(first + t) * cols + col]);
         }
-        slot += SHARES;
+        slot += slices * SHARES;
     }
     #[unroll]
     for t in 0..per_cube {
@@ -67,7 +72,12 @@ fn decode_kernel<F: Float>(
             for share in 0..SHARES {
                 sum += partial[token * units + share * TILE_ROWS + at % TILE_ROWS];
             }
-            y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
+            if comptime!(sliced) {
+                let places = CUBE_COUNT_X as usize * TILE_ROWS;
+                sums_of_slices[(slice * tokens + first + token) * places + row] = sum;
+            } else {
+                y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
+            }
         }
         at += units;
     }
@@ -82,20 +92,20 @@ fn dim() -> CubeDim {
     CubeDim::new_1d((TILE_ROWS * SHARES) as u32)
 }
 
-pub(super) fn launch(
-    client: &Client,
-    dtype: ElemType,
-    weight: Balanced,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
-) {
+/// `slices`: so many, or as many as fill the device.
+pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
+    let Call { client, dtype, operands, y, tokens, store } = *call;
     let per_cube = per_cube(tokens);
-    let tiles = weight.rows.div_ceil(TILE_ROWS);
+    let (tiles, across) = (weight.rows.div_ceil(TILE_ROWS), tokens.div_ceil(per_cube));
+    let room = (tokens, tiles * TILE_ROWS);
+    let partial = match slices {
+        Some(slices) => Some(Partial::new(client, slices, room)),
+        None => Partial::of(client, tiles * across, weight.per_row / SHARES, room),
+    };
+    let slices = partial.as_ref().map_or(1, |partial| partial.slices);
     decode_kernel::launch(
         client,
-        CubeCount::Static(tiles as u32, tokens.div_ceil(per_cube) as u32, 1),
+        CubeCount::Static(tiles as u32, across as u32, slices as u32),
         dim(),
         AddressType::U32,
         operands.x.arg(),
@@ -103,6 +113,7 @@ pub(super) fn launch(
         operands.index.words(4),
         operands.bias.arg(),
         y.arg(),
+        partial.as_ref().map_or(y, |partial| &partial.sums).arg(),
         tokens,
         weight.rows,
         weight.cols,
@@ -110,9 +121,13 @@ pub(super) fn launch(
         weight.last(),
         weight.block(),
         per_cube,
+        partial.is_some(),
         store,
         dtype,
     );
+    if let Some(partial) = partial {
+        reduce(call, &partial, weight.rows);
+    }
 }
 
 #[cfg(feature = "offline")]
@@ -134,6 +149,7 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
+        b(),
         (),
         (),
         (),
@@ -141,6 +157,7 @@ pub(crate) fn offline(
         (),
         weight.block(),
         per_cube(tokens),
+        true,
         store,
         dtype,
     )

@@ -12,8 +12,8 @@ pub(crate) use rows::offline as offline_rows;
 
 use cubecl::prelude::*;
 
-use crate::transpose::{Shape, pitch, transpose};
-use crate::{Buffer, Operands, Store};
+use crate::transpose::features_major;
+use crate::{Call, Operands};
 
 /// Rows that a tile interleaves.
 pub const TILE_ROWS: usize = 16;
@@ -76,24 +76,19 @@ impl Kernel {
     }
 }
 
+/// As [`forward`] of few tokens, in so many slices, whatever the device.
+pub fn decode_in_slices(call: &Call<'_>, weight: Balanced, slices: usize) {
+    decode::launch(call, weight, Some(slices));
+}
+
 /// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
-pub fn forward(
-    client: &Client,
-    dtype: ElemType,
-    weight: Balanced,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
-) {
-    match Kernel::choose(tokens) {
-        Kernel::Decode => decode::launch(client, dtype, weight, operands, y, tokens, store),
+pub fn forward(call: &Call<'_>, weight: Balanced) {
+    match Kernel::choose(call.tokens) {
+        Kernel::Decode => decode::launch(call, weight, None),
         Kernel::Rows => {
-            let x = Buffer::empty(client, weight.cols * pitch(tokens), dtype.size());
-            let shape = Shape::to_features_major(tokens, weight.cols);
-            transpose(client, dtype, &operands.x, &x, shape);
-            let operands = Operands { x, ..operands.clone() };
-            rows::launch(client, dtype, weight, &operands, y, tokens, store);
+            let x = features_major(call, weight.cols);
+            let operands = Operands { x, ..call.operands.clone() };
+            rows::launch(&Call { operands: &operands, ..*call }, weight);
         }
     }
 }

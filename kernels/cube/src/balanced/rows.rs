@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 use super::{Balanced, Block, TILE_ROWS, column};
 use crate::store::finish;
 use crate::transpose::pitch;
-use crate::{Buffer, Operands, Store};
+use crate::{Call, Store};
 
 /// Tokens of a cube.
 const TOKENS: usize = 64;
@@ -56,16 +56,9 @@ fn dim() -> CubeDim {
     CubeDim::new_2d((TOKENS / LANES) as u32, TILE_ROWS as u32)
 }
 
-/// `operands.x` is features-major here.
-pub(super) fn launch(
-    client: &Client,
-    dtype: ElemType,
-    weight: Balanced,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
-) {
+/// `x` is features-major here.
+pub(super) fn launch(call: &Call<'_>, weight: Balanced) {
+    let Call { client, dtype, operands, y, tokens, store } = *call;
     let tiles = weight.rows.div_ceil(TILE_ROWS);
     rows_kernel::launch(
         client,

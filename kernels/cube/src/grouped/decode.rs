@@ -1,52 +1,70 @@
-//! Few tokens: every weight is read once. A unit is one row of the group and one share of its kept
-//! columns, so that a line of values is one load of neighbouring units; the shares are added in shared
-//! memory.
+//! Few tokens: every weight is read once. A unit is a few rows of the group and one share of its kept
+//! columns, so that neighbouring units read neighbouring values; shares are added in shared memory, and
+//! where the groups alone do not fill the device, slices of their columns in a second pass.
 
 use cubecl::prelude::*;
 
 use super::Grouped;
+use crate::reduce::{Partial, reduce};
 use crate::store::finish;
-use crate::{Buffer, Operands, Store};
+use crate::{Call, Store};
 
-/// Tokens of a cube: the sums a unit holds.
+/// Tokens of a cube: the sums a unit holds of each of its rows.
 pub(super) const TOKENS: usize = 16;
-/// Units of a cube, as far as whole rows of a group fill them.
+/// Units of a cube, as far as whole groups fill them.
 const UNITS: usize = 256;
+/// Sums that a cube adds in shared memory: 16 KB, which every runtime has.
+const SUMS: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     vector: usize,
+    /// Rows of a unit, loaded as one vector.
+    width: usize,
     /// Shares of the kept columns.
     shares: usize,
     /// Tokens of this cube.
     tokens: usize,
     /// Whether rows have an order of their own.
     ordered: bool,
+    /// Whether sums are one slice's.
+    sliced: bool,
 }
 
 impl Tile {
-    fn of(vector: usize, tokens: usize, ordered: bool) -> Self {
-        let shares = (UNITS / vector).max(1);
-        // A power of two keeps the number of kernels small; shared memory bounds it for wide cubes.
-        let tokens = tokens.next_power_of_two().min(TOKENS).min(4096 / (vector * shares));
-        Self { vector, shares, tokens, ordered }
+    fn of(vector: usize, tokens: usize, ordered: bool, sliced: bool) -> Self {
+        let width = if vector.is_multiple_of(4) { 4 } else { 1 };
+        // A power of two keeps the number of kernels small.
+        let tokens = tokens.next_power_of_two().min(TOKENS);
+        let shares = (UNITS * width / vector).min(SUMS / (vector * tokens)).max(1);
+        Self { vector, width, shares, tokens, ordered, sliced }
+    }
+
+    /// Units along the rows of a group.
+    fn lanes(&self) -> usize {
+        self.vector / self.width
+    }
+
+    fn units(&self) -> usize {
+        self.lanes() * self.shares
     }
 
     fn dim(&self) -> CubeDim {
-        CubeDim::new_1d((self.vector * self.shares) as u32)
+        CubeDim::new_1d(self.units() as u32)
     }
 }
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments)]
-fn decode_kernel<F: Float>(
+fn decode_kernel<F: Float, N: Size>(
     x: &[F],
-    values: &[F],
+    values: &[Vector<F, N>],
     columns: &[u32],
     offsets: &[u32],
     order: &[u32],
     bias: &[F],
     y: &mut [F],
+    sums_of_slices: &mut [f32],
     tokens: usize,
     rows: usize,
     cols: usize,
@@ -54,34 +72,40 @@ fn decode_kernel<F: Float>(
     #[comptime] store: Store,
     #[define(F)] _dtype: ElemType,
 ) {
-    let vector = comptime!(tile.vector);
+    let (vector, lanes) = comptime!((tile.vector, tile.lanes()));
     let mut partial =
         Shared::<[f32]>::new_slice(comptime!(tile.vector * tile.shares * tile.tokens));
     let unit = UNIT_POS as usize;
-    let (lane, share) = (unit % vector, unit / vector);
+    let (lane, share) = (unit % lanes, unit / lanes);
     let group = CUBE_POS_X as usize;
     let first = CUBE_POS_Y as usize * comptime!(tile.tokens);
+    let (slice, slices) = (CUBE_POS_Z as usize, CUBE_COUNT_Z as usize);
 
-    let mut sums = Array::<f32>::new(comptime!(tile.tokens));
+    let mut sums = Array::<Vector<f32, N>>::new(comptime!(tile.tokens));
     #[unroll]
     for t in 0..comptime!(tile.tokens) {
-        sums[t] = 0.0;
+        sums[t] = Vector::new(0.0);
     }
     let end = offsets[group + 1] as usize;
-    let mut at = offsets[group] as usize + share;
+    let mut at = offsets[group] as usize + slice * comptime!(tile.shares) + share;
     while at < end {
-        let value = f32::cast_from(values[at * vector + lane]);
+        let value = Vector::<f32, N>::cast_from(values[at * lanes + lane]);
         let col = columns[at] as usize;
         #[unroll]
         for t in 0..comptime!(tile.tokens) {
             // A token past the last reads nothing of another: the checked load answers 0 there.
-            sums[t] += value * f32::cast_from(x[(first + t) * cols + col]);
+            sums[t] += value * Vector::new(f32::cast_from(x[(first + t) * cols + col]));
         }
-        at += comptime!(tile.shares);
+        at += slices * comptime!(tile.shares);
     }
     #[unroll]
     for t in 0..comptime!(tile.tokens) {
-        partial[t * comptime!(tile.vector * tile.shares) + unit] = sums[t];
+        #[unroll]
+        for i in 0..comptime!(tile.width) {
+            partial[(t * comptime!(tile.shares) + share) * vector
+                + lane * comptime!(tile.width)
+                + i] = sums[t].extract(i);
+        }
     }
     sync_cube();
 
@@ -93,42 +117,55 @@ fn decode_kernel<F: Float>(
         if place < rows && first + token < tokens {
             let mut sum = 0.0f32;
             for share in 0..comptime!(tile.shares) {
-                sum +=
-                    partial[token * comptime!(tile.vector * tile.shares) + share * vector + lane];
+                sum += partial[(token * comptime!(tile.shares) + share) * vector + lane];
             }
-            let mut row = place;
-            if comptime!(tile.ordered) {
-                row = order[place] as usize;
+            if comptime!(tile.sliced) {
+                let places = CUBE_COUNT_X as usize * vector;
+                sums_of_slices[(slice * tokens + first + token) * places + place] = sum;
+            } else {
+                let mut row = place;
+                if comptime!(tile.ordered) {
+                    row = order[place] as usize;
+                }
+                y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
             }
-            y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
         }
-        at += comptime!(tile.vector * tile.shares);
+        at += comptime!(tile.units());
     }
 }
 
-pub(super) fn launch(
-    client: &Client,
-    dtype: ElemType,
-    weight: Grouped,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
-) {
+/// `slices`: so many, or as many as fill the device.
+pub(super) fn launch(call: &Call<'_>, weight: Grouped, slices: Option<usize>) {
+    let Call { client, dtype, operands, y, tokens, store } = *call;
     let Grouped { rows, cols, vector } = weight;
-    let tile = Tile::of(vector, tokens, operands.order.len > 0);
+    let groups = rows.div_ceil(vector);
+    let ordered = call.ordered();
+    let tile = Tile::of(vector, tokens, ordered, false);
+    let tiles = tokens.div_ceil(tile.tokens);
+    let room = (tokens, groups * vector);
+    let partial = match slices {
+        Some(slices) => Some(Partial::new(client, slices, room)),
+        None => {
+            let units = operands.index.len / groups / tile.shares;
+            Partial::of(client, groups * tiles, units, room)
+        }
+    };
+    let tile = Tile { sliced: partial.is_some(), ..tile };
+    let slices = partial.as_ref().map_or(1, |partial| partial.slices);
     decode_kernel::launch(
         client,
-        CubeCount::Static(rows.div_ceil(vector) as u32, tokens.div_ceil(tile.tokens) as u32, 1),
+        CubeCount::Static(groups as u32, tiles as u32, slices as u32),
         tile.dim(),
         AddressType::U32,
+        tile.width,
         operands.x.arg(),
-        operands.values.arg(),
+        operands.values.words(tile.width),
         operands.index.arg(),
         operands.offsets.arg(),
         operands.order.arg(),
         operands.bias.arg(),
         y.arg(),
+        partial.as_ref().map_or(y, |partial| &partial.sums).arg(),
         tokens,
         rows,
         cols,
@@ -136,6 +173,9 @@ pub(super) fn launch(
         store,
         dtype,
     );
+    if let Some(partial) = partial {
+        reduce(call, &partial, rows);
+    }
 }
 
 #[cfg(feature = "offline")]
@@ -146,7 +186,7 @@ pub(crate) fn offline(
     tokens: usize,
     store: Store,
 ) -> impl cubecl::CubeKernel {
-    let tile = Tile::of(vector, tokens, true);
+    let tile = Tile::of(vector, tokens, true, true);
     let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     decode_kernel::DecodeKernel::new(
@@ -160,9 +200,11 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
+        b(),
         (),
         (),
         (),
+        tile.width,
         tile,
         store,
         dtype,

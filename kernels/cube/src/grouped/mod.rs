@@ -9,10 +9,8 @@ pub(crate) use decode::offline as offline_decode;
 #[cfg(feature = "offline")]
 pub(crate) use tiles::offline as offline_tiles;
 
-use cubecl::prelude::*;
-
-use crate::transpose::{Shape, pitch, transpose};
-use crate::{Buffer, Operands, Store};
+use crate::transpose::features_major;
+use crate::{Call, Operands};
 
 /// A packed weight's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,24 +48,19 @@ impl Kernel {
     }
 }
 
+/// As [`forward`] of few tokens, in so many slices, whatever the device.
+pub fn decode_in_slices(call: &Call<'_>, weight: Grouped, slices: usize) {
+    decode::launch(call, weight, Some(slices));
+}
+
 /// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
-pub fn forward(
-    client: &Client,
-    dtype: ElemType,
-    weight: Grouped,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
-) {
-    match Kernel::choose(weight.vector, tokens) {
-        Kernel::Decode => decode::launch(client, dtype, weight, operands, y, tokens, store),
+pub fn forward(call: &Call<'_>, weight: Grouped) {
+    match Kernel::choose(weight.vector, call.tokens) {
+        Kernel::Decode => decode::launch(call, weight, None),
         Kernel::Tiles => {
-            let x = Buffer::empty(client, weight.cols * pitch(tokens), dtype.size());
-            let shape = Shape::to_features_major(tokens, weight.cols);
-            transpose(client, dtype, &operands.x, &x, shape);
-            let operands = Operands { x, ..operands.clone() };
-            tiles::launch(client, dtype, weight, &operands, y, tokens, store);
+            let x = features_major(call, weight.cols);
+            let operands = Operands { x, ..call.operands.clone() };
+            tiles::launch(&Call { operands: &operands, ..*call }, weight);
         }
     }
 }

@@ -7,7 +7,7 @@ use cubecl::prelude::*;
 use super::Grouped;
 use crate::store::finish;
 use crate::transpose::pitch;
-use crate::{Buffer, Operands, Store};
+use crate::{Call, Store};
 
 /// Tokens of a cube.
 const TOKENS: usize = 64;
@@ -130,18 +130,11 @@ fn tiles_kernel<F: Float>(
     }
 }
 
-/// `operands.x` is features-major here.
-pub(super) fn launch(
-    client: &Client,
-    dtype: ElemType,
-    weight: Grouped,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
-) {
+/// `x` is features-major here.
+pub(super) fn launch(call: &Call<'_>, weight: Grouped) {
+    let Call { client, dtype, operands, y, tokens, store } = *call;
     let Grouped { rows, cols: _, vector } = weight;
-    let tile = Tile::of(vector, operands.order.len > 0);
+    let tile = Tile::of(vector, call.ordered());
     tiles_kernel::launch(
         client,
         CubeCount::Static(rows.div_ceil(vector) as u32, tokens.div_ceil(TOKENS) as u32, 1),

@@ -6,8 +6,9 @@ use super::ring::{PIECE, Ring};
 use super::wgmma::wgmma_kernel;
 use super::{Engine, Tile, WideTile};
 use crate::grouped::Grouped;
-use crate::transpose::pitch;
-use crate::{Buffer, Operands, Store};
+use crate::reduce::{Partial, reduce};
+use crate::transpose::{self, features_major, pitch, transpose};
+use crate::{Buffer, Call, Operands};
 
 /// The kernels of this family and their tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +33,14 @@ impl Kernel {
         }
     }
 
+    /// What its tiles are for, in reports.
+    pub fn shape(self) -> &'static str {
+        match self {
+            Self::Mma(tile) if Tile::narrow(tile.vector) == Some(tile) => "decode",
+            Self::Mma(_) | Self::Wgmma(_) => "tiles",
+        }
+    }
+
     fn ring(self) -> Ring {
         match self {
             Self::Mma(tile) => {
@@ -46,38 +55,89 @@ impl Kernel {
     }
 }
 
-/// `y [rows][pitch]` from `x [cols][pitch]`, both features-major, `pitch` that of `tokens`.
+/// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
+///
+/// Where the groups alone do not fill the device, `mma` slices their kept columns; `slices` says into how
+/// many instead.
 ///
 /// # Panics
 /// When the tile does not fit the weight, or the type is not of 16 bits.
-#[allow(clippy::too_many_arguments)]
 pub fn forward(
-    client: &Client,
-    dtype: ElemType,
+    call: &Call<'_>,
     weight: Grouped,
-    operands: &Operands,
-    y: &Buffer,
-    tokens: usize,
-    store: Store,
     kernel: Kernel,
     engine: Engine,
+    slices: Option<usize>,
 ) {
+    let Call { client, dtype, operands, tokens, .. } = *call;
+    let Grouped { rows, vector, .. } = weight;
+    let ring = kernel.ring();
+    let groups = rows.div_ceil(vector);
+    let room = (tokens, groups * vector);
+    let partial = match (kernel, slices) {
+        (Kernel::Wgmma(_), _) => None,
+        (Kernel::Mma(_), Some(slices)) => Some(Partial::new(client, slices, room)),
+        (Kernel::Mma(_), None) => {
+            let cubes = groups * tokens.div_ceil(ring.tokens);
+            // Less than the ring's own depth would not pay for filling it.
+            let units = operands.index.len / groups / (ring.depth * ring.stages);
+            Partial::of(client, cubes, units, room)
+        }
+    };
+    let operands = Operands { x: features_major(call, weight.cols), ..operands.clone() };
+    let y = match partial {
+        Some(_) => Buffer::empty(client, PIECE, dtype.size()),
+        None => Buffer::empty(client, rows * pitch(tokens), dtype.size()),
+    };
+    let inside = Call { operands: &operands, y: &y, ..*call };
+    launch(&inside, weight, kernel, engine, partial.as_ref());
+    match partial {
+        Some(partial) => reduce(call, &partial, rows),
+        None => {
+            let shape = transpose::Shape::to_tokens_major(tokens, rows);
+            transpose(client, dtype, &y, call.y, shape);
+        }
+    }
+}
+
+/// `y [rows][pitch]` from `x [cols][pitch]`, both features-major, for layers whose neighbours speak that.
+///
+/// # Panics
+/// As [`forward`].
+pub fn forward_features_major(call: &Call<'_>, weight: Grouped, kernel: Kernel, engine: Engine) {
+    assert!(call.y.len >= weight.rows * pitch(call.tokens), "y: {} elements", call.y.len);
+    launch(call, weight, kernel, engine, None);
+}
+
+fn launch(
+    call: &Call<'_>,
+    weight: Grouped,
+    kernel: Kernel,
+    engine: Engine,
+    partial: Option<&Partial>,
+) {
+    let Call { client, dtype, operands, y, tokens, store } = *call;
     let Grouped { rows, cols, vector } = weight;
     let ring = kernel.ring();
     assert_eq!(ring.vector, vector, "a tile for groups of {} rows", ring.vector);
     let groups = rows.div_ceil(vector);
     assert!(operands.offsets.len > groups, "{} offsets", operands.offsets.len);
-    assert!(operands.x.len >= cols * pitch(tokens) && y.len >= rows * pitch(tokens), "lengths");
+    assert!(operands.x.len >= cols * pitch(tokens), "x: {} elements", operands.x.len);
     assert!(operands.values.len >= operands.index.len * vector, "values");
-    // Both kernels take the same operands.
+    assert!(!call.ordered() || operands.order.len >= rows, "row order");
+    assert!(!store.bias || operands.bias.len >= rows, "bias");
+    let tiles = tokens.div_ceil(ring.tokens) as u32;
+    let slices = partial.map_or(1, |partial| partial.slices) as u32;
+    let sums = partial.map_or(y, |partial| &partial.sums);
+    // Both kernels take the same operands but for the slices.
     macro_rules! launch {
-        ($kernel:ident, $tile:expr) => {
-            // SAFETY: groups and tokens are clamped to the lengths asserted above, ids to `cols`, rows to
-            // `rows`; the offsets are those of a checked weight.
+        ($kernel:ident, $tile:expr; $($run_time:expr),*; $($comptime:expr),*) => {
+            // SAFETY: groups and tokens are clamped to the lengths asserted above and by the callers,
+            // ids to `cols`, rows to `rows`; the offsets are those of a checked weight.
             unsafe {
                 $kernel::launch_unchecked(
                     client,
-                    CubeCount::Static(groups as u32, tokens.div_ceil(ring.tokens) as u32, 1),
+                    CubeCount::Static(groups as u32, tiles, slices),
                     CubeDim::new_1d(ring.threads as u32),
                     AddressType::U32,
                     operands.x.arg(),
@@ -87,11 +147,13 @@ pub fn forward(
                     operands.order.arg(),
                     operands.bias.arg(),
                     y.words(PIECE),
+                    $($run_time,)*
                     pitch(tokens),
                     rows,
                     cols,
                     $tile,
-                    operands.order.len > 0,
+                    call.ordered(),
+                    $($comptime,)*
                     store,
                     Element::of(dtype),
                     engine,
@@ -101,8 +163,10 @@ pub fn forward(
         };
     }
     match kernel {
-        Kernel::Mma(tile) => launch!(mma_kernel, tile),
-        Kernel::Wgmma(tile) => launch!(wgmma_kernel, tile),
+        Kernel::Mma(tile) => {
+            launch!(mma_kernel, tile; sums.arg(), tokens; partial.is_some());
+        }
+        Kernel::Wgmma(tile) => launch!(wgmma_kernel, tile; ; ),
     }
 }
 
@@ -111,39 +175,23 @@ pub(crate) fn offline(
     cuda: &crate::offline::Cuda,
     dtype: ElemType,
     kernel: Kernel,
-    store: Store,
+    sliced: bool,
+    store: crate::Store,
 ) -> Box<dyn cubecl::CubeKernel> {
     let dim = CubeDim::new_1d(kernel.ring().threads as u32);
     let (settings, properties, target) = cuda.start(dim, ExecutionMode::Unchecked);
     let b = crate::offline::buffer;
     macro_rules! define {
-        ($kernel:path, $tile:expr) => {{
+        ($kernel:path, $tile:expr; $($run_time:expr),*; $($comptime:expr),*) => {{
             use $kernel as Kernel;
             Box::new(Kernel::new(
-                settings,
-                properties,
-                target,
-                b(),
-                b(),
-                b(),
-                b(),
-                b(),
-                b(),
-                b(),
-                (),
-                (),
-                (),
-                $tile,
-                true,
-                store,
-                Element::of(dtype),
-                Engine::Ptx,
-                dtype,
+                settings, properties, target, b(), b(), b(), b(), b(), b(), b(), $($run_time,)* (), (),
+                (), $tile, true, $($comptime,)* store, Element::of(dtype), Engine::Ptx, dtype,
             ))
         }};
     }
     match kernel {
-        Kernel::Mma(tile) => define!(mma_kernel::MmaKernel, tile),
-        Kernel::Wgmma(tile) => define!(wgmma_kernel::WgmmaKernel, tile),
+        Kernel::Mma(tile) => define!(mma_kernel::MmaKernel, tile; b(), (); sliced),
+        Kernel::Wgmma(tile) => define!(wgmma_kernel::WgmmaKernel, tile; ; ),
     }
 }

@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::Engine;
 use super::instructions::{Element, Operand, Pair, WARP, load_fragment, mma, scratch_pairs, wait};
-use super::ring::{Placement, Reach, Ring, fill, read_ids, row_at, store_rows};
+use super::ring::{Placement, Reach, Ring, fill, read_ids, row_at, slice_of, store_rows};
 use crate::store::{Store, finish};
 
 /// How a cube divides its work.
@@ -25,7 +25,17 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile for groups of `vector` rows, or `None` where no kernel fits.
+    /// The tile for groups of `vector` rows and few tokens, whose work is the reading of weights: a
+    /// narrow one, many of which share a multiprocessor.
+    pub fn narrow(vector: usize) -> Option<Self> {
+        let warps_m = match vector {
+            32 | 64 | 128 => vector / 16,
+            _ => return None,
+        };
+        Some(Self { vector, tokens: 16, depth: 64, stages: 4, warps_m, warps_n: 1 })
+    }
+
+    /// The tile for groups of `vector` rows and many tokens, or `None` where no kernel fits.
     pub fn of(vector: usize) -> Option<Self> {
         let (warps_m, warps_n) = match vector {
             32 | 64 => (1, 8),
@@ -68,11 +78,14 @@ pub(super) fn mma_kernel<F: Float>(
     order: &[u32],
     bias: &[F],
     y: &mut [Vector<F, Const<8>>],
+    sums_of_slices: &mut [f32],
+    tokens: usize,
     pitch: usize,
     rows: usize,
     cols: usize,
     #[comptime] tile: Tile,
     #[comptime] ordered: bool,
+    #[comptime] sliced: bool,
     #[comptime] store: Store,
     #[comptime] element: Element,
     #[comptime] engine: Engine,
@@ -92,8 +105,7 @@ pub(super) fn mma_kernel<F: Float>(
     let top = warp / comptime!(tile.warps_n) * comptime!(tile.rows() * 16);
     let left = warp % comptime!(tile.warps_n) * comptime!(tile.columns() * 8);
     let group = CUBE_POS_X as usize;
-    let begin = offsets[group] as usize;
-    let end = offsets[group + 1] as usize;
+    let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
     let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
 
     let mut sums = Array::<Vector<f32, Const<4>>>::new(comptime!(tile.rows() * tile.columns()));
@@ -152,26 +164,45 @@ pub(super) fn mma_kernel<F: Float>(
         }
     }
 
-    // The rings' memory becomes the output tile, from which rows leave whole.
-    wait(0usize, engine);
-    sync_cube();
     let (line, pair) = (lane / 4, lane % 4);
-    #[unroll]
-    for i in 0..comptime!(tile.rows()) {
+    if comptime!(sliced) {
+        let places = CUBE_COUNT_X as usize * comptime!(tile.vector);
+        let slice = CUBE_POS_Z as usize * tokens;
         #[unroll]
-        for upper in 0..2usize {
-            let at = top + line + comptime!(i * 16 + upper * 8);
-            let row = row_at(order, group * comptime!(tile.vector) + at, rows, ordered);
+        for i in 0..comptime!(tile.rows() * tile.columns()) {
             #[unroll]
-            for j in 0..comptime!(tile.columns()) {
-                let sum = sums[comptime!(i * tile.columns() + j)];
-                let to = at * pitch_x + left + pair * 2 + comptime!(j * 8);
-                memory[to] = finish::<F>(sum.extract(comptime!(upper * 2)), bias, row, store);
-                memory[to + 1] =
-                    finish::<F>(sum.extract(comptime!(upper * 2 + 1)), bias, row, store);
+            for part in 0..4usize {
+                let (i, j) = comptime!((i / tile.columns(), i % tile.columns()));
+                let at = top + line + comptime!(i * 16 + part / 2 * 8);
+                let place = group * comptime!(tile.vector) + at;
+                let token = reach.first + left + pair * 2 + comptime!(j * 8 + part % 2);
+                if token < tokens {
+                    sums_of_slices[(slice + token) * places + place] =
+                        sums[comptime!(i * tile.columns() + j)].extract(part);
+                }
             }
         }
+    } else {
+        // The rings' memory becomes the output tile, from which rows leave whole.
+        wait(0usize, engine);
+        sync_cube();
+        #[unroll]
+        for i in 0..comptime!(tile.rows()) {
+            #[unroll]
+            for upper in 0..2usize {
+                let at = top + line + comptime!(i * 16 + upper * 8);
+                let row = row_at(order, group * comptime!(tile.vector) + at, rows, ordered);
+                #[unroll]
+                for j in 0..comptime!(tile.columns()) {
+                    let sum = sums[comptime!(i * tile.columns() + j)];
+                    let to = at * pitch_x + left + pair * 2 + comptime!(j * 8);
+                    memory[to] = finish::<F>(sum.extract(comptime!(upper * 2)), bias, row, store);
+                    memory[to + 1] =
+                        finish::<F>(sum.extract(comptime!(upper * 2 + 1)), bias, row, store);
+                }
+            }
+        }
+        sync_cube();
+        store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
     }
-    sync_cube();
-    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
 }

@@ -1,4 +1,4 @@
-//! Shfl-BW on tensor cores: 16-bit values, f32 sums, features-major on both sides.
+//! Shfl-BW on tensor cores: 16-bit values, f32 sums, features-major inside.
 //!
 //! A group of `vector` rows is a dense product whose reduction is gathered: `values [kept, vector]` and
 //! the rows of `x [cols][pitch]` that its ids name are both reduction-major, which is what transposing
@@ -14,8 +14,8 @@ mod wgmma;
 #[cfg(feature = "offline")]
 pub(crate) use forward::offline;
 
-pub use forward::{Kernel, forward};
+pub use forward::{Kernel, forward, forward_features_major};
 pub use instructions::Engine;
 pub use mma::Tile;
-pub use trial::proves_itself;
+pub use trial::{proves_itself, trial};
 pub use wgmma::WideTile;

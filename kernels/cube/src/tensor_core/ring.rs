@@ -118,6 +118,16 @@ pub(crate) fn read_ids(
     }
 }
 
+/// Where this cube's slice of a group's kept columns begins and ends: whole stages of `depth`.
+#[cube]
+pub(crate) fn slice_of(offsets: &[u32], group: usize, #[comptime] depth: usize) -> (usize, usize) {
+    let (begin, end) = (offsets[group] as usize, offsets[group + 1] as usize);
+    let stages = (end - begin).div_ceil(depth);
+    let each = stages.div_ceil(CUBE_COUNT_Z as usize) * depth;
+    let from = min(begin + CUBE_POS_Z as usize * each, end);
+    (from, min(from + each, end))
+}
+
 /// What a cube reads of its operands.
 #[derive(CubeType, Clone, Copy)]
 pub(crate) struct Reach {

@@ -4,16 +4,25 @@ use half::{bf16, f16};
 use super::instructions::Element;
 use super::{Engine, Kernel, forward};
 use crate::grouped::Grouped;
-use crate::transpose::pitch;
-use crate::{Buffer, Operands, Store};
+use crate::{Buffer, Call, Operands, Store};
 
 /// Whether this device's tensor cores give what plain code gives: one small product on both, compared
 /// to the bit.
 ///
 /// A kernel is compiled for every device of its architecture and executed on few of them before it is
-/// released; dispatch asks this once per device, so that none is trusted that has not run here. The
-/// numbers are such that every sum is exact in f32, whatever its order.
+/// released; dispatch asks this once per device, so that none is trusted that has not run here.
 pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
+    trial(client, dtype, kernel, [Engine::Ptx, Engine::Plain]) == Some(true)
+}
+
+/// Whether two engines give the same bits, or nothing where one of them fails to run. The numbers are
+/// such that every sum is exact in f32, whatever its order.
+pub fn trial(
+    client: &Client,
+    dtype: ElemType,
+    kernel: Kernel,
+    engines: [Engine; 2],
+) -> Option<bool> {
     let weight = Grouped { rows: 2 * kernel.vector() - 3, cols: 301, vector: kernel.vector() };
     let tokens = 41;
     // Two groups of unequal counts, neither of whole stages.
@@ -25,7 +34,7 @@ pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
     let store = Store { bias: true, relu: false };
     let order: Vec<u32> = (0..weight.rows as u32).rev().collect();
     let operands = Operands {
-        x: small(client, dtype, weight.cols * pitch(tokens), 1),
+        x: small(client, dtype, weight.cols * tokens, 1),
         values: small(client, dtype, index.len() * weight.vector, 2),
         offsets: Buffer::of(client, &[0, counts[0], counts[0] + counts[1]]),
         order: Buffer::of(client, &order),
@@ -33,15 +42,14 @@ pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
         index: Buffer::of(client, &index),
     };
     let run = |engine| {
-        let y = small(client, dtype, weight.rows * pitch(tokens), 4);
-        forward(client, dtype, weight, &operands, &y, tokens, store, kernel, engine);
+        let y = small(client, dtype, weight.rows * tokens, 4);
+        let call = Call { client, dtype, operands: &operands, y: &y, tokens, store };
+        forward(&call, weight, kernel, engine, None);
         // A launch reports its failure here.
         client.read_one(y.handle).ok()
     };
-    match (run(Engine::Ptx), run(Engine::Plain)) {
-        (Some(found), Some(expected)) => found.to_vec() == expected.to_vec(),
-        _ => false,
-    }
+    let [a, b] = engines.map(run);
+    Some(a?.to_vec() == b?.to_vec())
 }
 
 /// Quarters from -3/4 to 3/4.

@@ -11,7 +11,7 @@ use cubecl::prelude::*;
 
 use super::Engine;
 use super::instructions::{Element, WARP, wait};
-use super::ring::{Placement, Reach, Ring, SPAN, fill, read_ids, row_at, store_rows};
+use super::ring::{Placement, Reach, Ring, SPAN, fill, read_ids, row_at, slice_of, store_rows};
 use crate::store::{Store, finish};
 
 /// Threads that issue one instruction together.
@@ -216,8 +216,7 @@ pub(super) fn wgmma_kernel<F: Float>(
     let top = warpgroup / comptime!(tile.across) * ROWS;
     let left = warpgroup % comptime!(tile.across) * comptime!(tile.width());
     let group = CUBE_POS_X as usize;
-    let begin = offsets[group] as usize;
-    let end = offsets[group + 1] as usize;
+    let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
     let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
 
     let size!(N) = comptime!(lanes(tile, engine));

@@ -5,7 +5,7 @@
 use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::Family;
 use burn_sparse_cube::grouped::{self, Grouped};
-use burn_sparse_cube::{Buffer, Operands, Store};
+use burn_sparse_cube::{Buffer, Call, Operands, Store};
 use burn_sparse_pattern::{Packed, Pattern, RowOrder, Scores, Search};
 use cubecl::prelude::*;
 use half::{bf16, f16};
@@ -126,19 +126,40 @@ impl Case {
         Some(Self { name, family, operands, dense: packed.unpack(), kept, rows, cols })
     }
 
-    pub fn forward(
+    pub fn forward(&self, call: &Call<'_>) {
+        match self.family {
+            Family::Grouped(weight) => grouped::forward(call, weight),
+            Family::Balanced(weight) => balanced::forward(call, weight),
+        }
+    }
+
+    pub fn decode_in_slices(&self, call: &Call<'_>, slices: usize) {
+        match self.family {
+            Family::Grouped(weight) => grouped::decode_in_slices(call, weight, slices),
+            Family::Balanced(weight) => balanced::decode_in_slices(call, weight, slices),
+        }
+    }
+
+    /// Runs `forward` on random inputs and holds its answer against the product.
+    pub fn check<F: Number>(
         &self,
         client: &Client,
-        dtype: ElemType,
-        operands: &Operands,
-        y: &Buffer,
         tokens: usize,
-        store: Store,
+        (bias, relu): (bool, bool),
+        forward: impl FnOnce(&Call<'_>),
     ) {
-        match self.family {
-            Family::Grouped(w) => grouped::forward(client, dtype, w, operands, y, tokens, store),
-            Family::Balanced(w) => balanced::forward(client, dtype, w, operands, y, tokens, store),
-        }
+        let x = F::all(&noise(tokens * self.cols, 3));
+        let b = F::all(&noise(self.rows, 5));
+        let y = Buffer::of(client, &F::all(&vec![f32::NAN; tokens * self.rows]));
+        let operands = Operands {
+            x: Buffer::of(client, &x),
+            bias: Buffer::of(client, if bias { &b } else { &[] }),
+            ..self.operands.clone()
+        };
+        let store = Store { bias, relu };
+        forward(&Call { client, dtype: F::elem(), operands: &operands, y: &y, tokens, store });
+        let y = F::read(client, &y);
+        self.assert_product(&y, &F::back(&x), bias.then(|| F::back(&b)), relu, F::ERROR);
     }
 
     /// `y [tokens, rows]` within `error` of the sum of the sizes of its terms.

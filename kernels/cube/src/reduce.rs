@@ -1,0 +1,128 @@
+//! The sum of a product's slices, with bias and activation, each row to its place.
+
+use cubecl::prelude::*;
+
+use crate::store::finish;
+use crate::{Buffer, Call, Store};
+
+/// Units of a cube.
+const UNITS: usize = 256;
+/// Slices at most: beyond them the second pass costs more than idle multiprocessors.
+const SLICES: usize = 16;
+
+/// Partial sums `[slices, tokens, places]`, f32.
+#[derive(Debug, Clone)]
+pub(crate) struct Partial {
+    pub(crate) sums: Buffer,
+    pub(crate) slices: usize,
+    pub(crate) tokens: usize,
+    pub(crate) places: usize,
+}
+
+impl Partial {
+    /// Room for the slices of `cubes` cubes' work, each slice of at least one of `units` units; `None`
+    /// where the cubes are enough for the device.
+    pub(crate) fn of(
+        client: &Client,
+        cubes: usize,
+        units: usize,
+        (tokens, places): (usize, usize),
+    ) -> Option<Self> {
+        // A device that does not count its multiprocessors is taken to be filled.
+        let processors = client.properties().hardware.num_streaming_multiprocessors? as usize;
+        let slices = (2 * processors / cubes.max(1)).min(units).min(SLICES);
+        (slices > 1).then(|| Self::new(client, slices, (tokens, places)))
+    }
+
+    pub(crate) fn new(client: &Client, slices: usize, (tokens, places): (usize, usize)) -> Self {
+        let sums = Buffer::empty(client, slices * tokens * places, size_of::<f32>());
+        Self { sums, slices, tokens, places }
+    }
+}
+
+#[cube(launch, address_type = "dynamic")]
+#[allow(clippy::too_many_arguments)]
+fn reduce_kernel<F: Float>(
+    sums: &[f32],
+    order: &[u32],
+    bias: &[F],
+    y: &mut [F],
+    slices: usize,
+    tokens: usize,
+    places: usize,
+    rows: usize,
+    #[comptime] ordered: bool,
+    #[comptime] store: Store,
+    #[define(F)] _dtype: ElemType,
+) {
+    let at = ABSOLUTE_POS;
+    if at < tokens * places {
+        let (token, place) = (at / places, at % places);
+        if place < rows {
+            let mut sum = 0.0f32;
+            for slice in 0..slices {
+                sum += sums[(slice * tokens + token) * places + place];
+            }
+            let mut row = place;
+            if comptime!(ordered) {
+                row = order[place] as usize;
+            }
+            y[token * rows + row] = finish::<F>(sum, bias, row, store);
+        }
+    }
+}
+
+fn dim() -> CubeDim {
+    CubeDim::new_1d(UNITS as u32)
+}
+
+/// `y [tokens, rows]` from the partial sums.
+pub(crate) fn reduce(call: &Call<'_>, partial: &Partial, rows: usize) {
+    let Call { client, dtype, operands, y, store, .. } = *call;
+    let Partial { ref sums, slices, tokens, places } = *partial;
+    let cubes = (tokens * places).div_ceil(UNITS) as u32;
+    reduce_kernel::launch(
+        client,
+        // A grid's first axis alone may be limited to 65535.
+        CubeCount::Static(cubes.min(1 << 15), cubes.div_ceil(1 << 15), 1),
+        dim(),
+        AddressType::U32,
+        sums.arg(),
+        operands.order.arg(),
+        operands.bias.arg(),
+        y.arg(),
+        slices,
+        tokens,
+        places,
+        rows,
+        call.ordered(),
+        store,
+        dtype,
+    );
+}
+
+#[cfg(feature = "offline")]
+pub(crate) fn offline(
+    cuda: &crate::offline::Cuda,
+    dtype: ElemType,
+    store: Store,
+) -> impl cubecl::CubeKernel {
+    let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
+    let b = crate::offline::buffer;
+    reduce_kernel::ReduceKernel::new(
+        settings,
+        properties,
+        target,
+        b(),
+        b(),
+        b(),
+        b(),
+        (),
+        (),
+        (),
+        (),
+        true,
+        store,
+        dtype,
+    )
+}
