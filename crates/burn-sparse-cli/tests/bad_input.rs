@@ -191,15 +191,6 @@ fn runs_are_neither_overwritten_nor_mixed_up() {
 }
 
 #[test]
-fn a_device_that_this_build_lacks_is_one_clear_error() {
-    let here = Path::new(".");
-    for device in ["cuda:0", "vulkan", "tpu"] {
-        let output = run(here, &["train", "--device", device]);
-        assert_refused(&output, &[device, "flex"]);
-    }
-}
-
-#[test]
 fn bad_usage_has_status_2() {
     for arguments in [
         &["trian"][..],

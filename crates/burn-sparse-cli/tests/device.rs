@@ -1,0 +1,85 @@
+//! `--device`: what this build and machine have, and one clear error for the rest.
+
+mod support;
+
+use std::path::Path;
+
+use support::{assert_refused, run};
+
+fn refused(device: &str, hints: &[&str]) {
+    let output = run(Path::new("."), &["train", "--device", device]);
+    assert_refused(&output, &[&[device], hints].concat());
+}
+
+#[test]
+fn a_device_that_does_not_exist_is_one_clear_error() {
+    refused("tpu", &["unknown device", "flex"]);
+    refused("flex:1", &["one CPU"]);
+    refused("cuda:one", &["no number of a device"]);
+}
+
+#[test]
+#[cfg(not(feature = "cuda"))]
+fn a_device_that_this_build_lacks_is_one_clear_error() {
+    refused("cuda:0", &["--features cuda", "flex"]);
+}
+
+#[test]
+#[cfg(feature = "cuda")]
+fn a_gpu_past_the_last_is_one_clear_error() {
+    refused("cuda:99", &[]);
+}
+
+#[test]
+fn half_precision_on_the_cpu_is_refused() {
+    let bench = ["bench", "--shape", "64x64", "--pattern", "shfl-bw(vector=32)", "--dtype", "bf16"];
+    assert_refused(&run(Path::new("."), &bench), &["--dtype", "f32"]);
+}
+
+#[cfg(feature = "wgpu")]
+mod on_a_gpu {
+    use super::support::{assert_refused, json, recipe, run};
+
+    #[test]
+    fn a_run_trains_and_evaluates_there_and_on_the_cpu_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        recipe(folder, "", "");
+        let train = ["train", "recipe.toml", "--run-dir", "run", "--device", "wgpu:0", "--json"];
+        let trained = json(folder, &train);
+        let gpu = json(folder, &["eval", "run", "--device", "wgpu:0", "--json"]);
+        let cpu = json(folder, &["eval", "run", "--json"]);
+        for (report, prefix) in [(&trained, "cube-"), (&gpu, "cube-"), (&cpu, "flex-")] {
+            let layers = report["layers"].as_array().unwrap();
+            let pruned: Vec<&str> =
+                layers.iter().filter_map(|layer| layer["kernel"].as_str()).collect();
+            assert!(!pruned.is_empty(), "{report}");
+            assert!(pruned.iter().all(|kernel| kernel.starts_with(prefix)), "{pruned:?}");
+        }
+        let metric = |report: &serde_json::Value| report["metric"]["value"].as_f64().unwrap();
+        assert!((metric(&gpu) - metric(&trained)).abs() < 1e-9);
+        assert!((metric(&gpu) - metric(&cpu)).abs() < 5e-3, "{gpu} {cpu}");
+    }
+
+    #[test]
+    fn layers_are_timed_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = [
+            "bench",
+            "--shape",
+            "64x64",
+            "--pattern",
+            "shfl-bw(vector=32),balanced(block=32)",
+            "--batch",
+            "1,40",
+            "--device",
+            "wgpu",
+            "--json",
+        ];
+        let report = json(folder.path(), &bench);
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 4);
+        assert!(rows.iter().all(|row| row["kernel"].as_str().unwrap().starts_with("cube-")));
+        assert_refused(&run(folder.path(), &[&bench[..8], &["wgpu:99"]].concat()), &["wgpu:99"]);
+    }
+}
