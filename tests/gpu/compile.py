@@ -100,10 +100,10 @@ def main():
     if failed:
         raise SystemExit("spilled or serialised:\n" + "\n".join(failed))
     if rest[:1] == ["--check"]:
-        known = pathlib.Path(rest[1]).read_text()
-        missing = [line for line in lines if line not in known]
-        if missing:
-            raise SystemExit(f"{rest[1]} does not hold these lines:\n" + "\n".join(missing))
+        known = [line for line in pathlib.Path(rest[1]).read_text().splitlines() if line[:1] == "|"]
+        different = sorted(set(known) ^ set(lines))
+        if different:
+            raise SystemExit(f"{rest[1]} and what was compiled differ in:\n" + "\n".join(different))
 
 
 main()

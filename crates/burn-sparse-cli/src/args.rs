@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use burn_sparse::checkpoint::Rename;
 use burn_sparse::pattern::{Distribution, Pattern};
+use burn_sparse_models::sweep::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Inspect(InspectArguments),
     /// Time layers, dense and sparse in one run.
     Bench(BenchArguments),
+    /// Train a recipe over patterns, sparsities, methods and seeds, from one dense checkpoint each.
+    Sweep(SweepArguments),
 }
 
 #[derive(Debug, Args)]
@@ -229,6 +232,50 @@ pub(crate) struct BenchArguments {
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArguments {
+    /// The recipe; without one, the built-in quickstart.
+    pub(crate) recipe: Option<PathBuf>,
+    /// Patterns, separated by commas: 'unstructured,shfl-bw(vector=32),balanced(block=32)'.
+    #[arg(long, value_parser = patterns)]
+    pub(crate) patterns: Patterns,
+    /// Shares of zeros, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "0.75,0.9")]
+    pub(crate) sparsities: Vec<f64>,
+    /// Ways of training, each a name and keys that differ from the recipe:
+    /// 'one-shot:prune.end=0 epochs;prune.decay=0'. May be given more than once.
+    #[arg(long = "method", value_name = "NAME:KEY=VALUE;...", value_parser = method)]
+    pub(crate) methods: Vec<Method>,
+    /// How many seeds, counted from the recipe's own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) seeds: u64,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The folder of this sweep [default: sweeps/NAME]; what is finished there is not trained again.
+    #[arg(long)]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Set a key of the recipe, as in train.prune_epochs=3.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    let (name, sets) = text.split_once(':').ok_or("expected NAME:KEY=VALUE;...")?;
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(format!("{name:?} names a folder: letters, digits, -, _ and . only"));
+    }
+    let sets = sets.split(';').map(str::trim).filter(|set| !set.is_empty());
+    Ok(Method { name: name.into(), sets: sets.map(String::from).collect() })
 }
 
 /// Ends the program as clap does for bad usage: a message, and status 2.

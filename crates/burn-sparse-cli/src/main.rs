@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => commands::import(&arguments),
         Command::Inspect(arguments) => commands::inspect(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
+        Command::Sweep(arguments) => commands::sweep(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,9 +15,23 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Shows a run: a bar on a terminal, one line per epoch everywhere.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    epochs: bool,
 }
 
 impl Progress {
+    /// As [`Self::new`], for many runs: without a line for every epoch.
+    pub(crate) fn of_many() -> Self {
+        let mut progress = Self::new();
+        progress.epochs = false;
+        progress
+    }
+
+    /// Prints lines above the bar while somebody else holds the progress.
+    pub(crate) fn lines(&self) -> impl Fn(&str) + use<> {
+        let bar = self.bar.clone();
+        move |line| bar.suspend(|| eprintln!("{line}"))
+    }
+
     /// Starts to listen for Ctrl-C; the second one ends the program at once.
     pub(crate) fn new() -> Self {
         let handler = || {
@@ -36,7 +50,7 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
         }
-        Self { bar }
+        Self { bar, epochs: true }
     }
 }
 
@@ -52,6 +66,9 @@ impl Observer for Progress {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
+        if !self.epochs {
+            return;
+        }
         let mut line = format!(
             "{:5} epoch {:>2}/{}  loss {:.4}  {} {:.2} %",
             report.phase.name(),
@@ -70,7 +87,7 @@ impl Observer for Progress {
             );
         }
         line += &format!("  {:.1} s", report.seconds);
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.lines()(&line);
     }
 
     fn interrupted(&self) -> bool {

@@ -51,8 +51,9 @@ mod on_a_gpu {
         let cpu = json(folder, &["eval", "run", "--json"]);
         for (report, prefix) in [(&trained, "cube-"), (&gpu, "cube-"), (&cpu, "flex-")] {
             let layers = report["layers"].as_array().unwrap();
+            let kernels = layers.iter().filter_map(|layer| layer["kernel"].as_str());
             let pruned: Vec<&str> =
-                layers.iter().filter_map(|layer| layer["kernel"].as_str()).collect();
+                kernels.filter(|kernel| !kernel.contains("not pruned")).collect();
             assert!(!pruned.is_empty(), "{report}");
             assert!(pruned.iter().all(|kernel| kernel.starts_with(prefix)), "{pruned:?}");
         }

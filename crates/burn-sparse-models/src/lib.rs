@@ -12,6 +12,7 @@ mod mlp;
 mod task;
 
 pub mod run;
+pub mod sweep;
 
 pub use catalog::{TaskError, TaskVisitor, with_task};
 pub use image_task::ImageTask;

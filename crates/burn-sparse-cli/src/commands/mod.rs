@@ -8,6 +8,7 @@ mod import;
 mod inspect;
 mod plan;
 mod prune;
+mod sweep;
 mod train;
 
 pub(crate) use bench::bench;
@@ -17,6 +18,7 @@ pub(crate) use import::import;
 pub(crate) use inspect::inspect;
 pub(crate) use plan::plan;
 pub(crate) use prune::prune;
+pub(crate) use sweep::sweep;
 pub(crate) use train::train;
 
 /// What a command fails with: printed once, as it is.

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use burn_sparse::checkpoint::CheckpointError;
 use burn_sparse::pattern::PatternError;
 use burn_sparse::plan::PlanError;
+use burn_sparse::recipe::RecipeError;
 use burn_sparse::train::TrainError;
 use burn_sparse_datasets::DatasetError;
 use thiserror::Error;
@@ -14,6 +15,9 @@ pub enum RunError {
     /// The data cannot be loaded.
     #[error(transparent)]
     Data(#[from] DatasetError),
+    /// The recipe is wrong.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
     /// The recipe does not fit the model.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -73,6 +73,24 @@ impl RunFolder {
         self.path.join("checkpoint.safetensors")
     }
 
+    /// Whether a run has begun here.
+    pub fn is_begun(&self) -> bool {
+        self.recipe_file().exists()
+    }
+
+    /// Refuses a recipe that is not the run's own.
+    ///
+    /// # Errors
+    /// Names the first key that differs.
+    pub fn expect_recipe(&self, recipe: &Recipe) -> Result<(), RunError> {
+        let nothing =
+            |reason: String| RunError::NothingToResume { folder: self.path.clone(), reason };
+        let text = std::fs::read_to_string(self.recipe_file())
+            .map_err(|error| nothing(format!("recipe.toml: {error}")))?;
+        let stored: Recipe = text.parse().map_err(|error| fail(&self.recipe_file(), error))?;
+        if &stored == recipe { Ok(()) } else { Err(self.other_recipe(&stored, recipe)) }
+    }
+
     /// Makes the folder for a new run.
     ///
     /// # Errors
@@ -82,7 +100,7 @@ impl RunFolder {
         recipe: &Recipe,
         initial: Option<&Checkpoint>,
     ) -> Result<(), RunError> {
-        if self.recipe_file().exists() {
+        if self.is_begun() {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
@@ -109,21 +127,14 @@ impl RunFolder {
     ///
     /// A run that ended before its first save starts again, in `first`.
     pub(super) fn resume(&self, recipe: &Recipe, first: Phase) -> Result<State, RunError> {
-        let nothing =
-            |reason: String| RunError::NothingToResume { folder: self.path.clone(), reason };
-        let text = std::fs::read_to_string(self.recipe_file())
-            .map_err(|error| nothing(format!("recipe.toml: {error}")))?;
-        let stored: Recipe = text.parse().map_err(|error| fail(&self.recipe_file(), error))?;
-        if &stored != recipe {
-            return Err(self.other_recipe(&stored, recipe));
-        }
+        self.expect_recipe(recipe)?;
         let path = self.path.join("state.json");
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(State::new(first));
             }
-            Err(error) => return Err(nothing(format!("state.json: {error}"))),
+            Err(error) => return Err(fail(&path, error)),
         };
         serde_json::from_str(&text).map_err(|error| fail(&path, error))
     }

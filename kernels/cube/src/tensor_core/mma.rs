@@ -164,6 +164,8 @@ pub(super) fn mma_kernel<F: Float>(
         }
     }
 
+    // No copy may outlive its cube.
+    wait(0usize, engine);
     let (line, pair) = (lane / 4, lane % 4);
     if comptime!(sliced) {
         let places = CUBE_COUNT_X as usize * comptime!(tile.vector);
@@ -184,7 +186,6 @@ pub(super) fn mma_kernel<F: Float>(
         }
     } else {
         // The rings' memory becomes the output tile, from which rows leave whole.
-        wait(0usize, engine);
         sync_cube();
         #[unroll]
         for i in 0..comptime!(tile.rows()) {

@@ -1,0 +1,95 @@
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use burn_sparse_models::run::RunError;
+use burn_sparse_models::sweep::{self, Method, Spread, Sweep, SweepReport};
+use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use serde::Serialize;
+
+use super::{Failure, recipe};
+use crate::args::{Dtype, SweepArguments};
+use crate::device::device;
+use crate::output::{self, Progress};
+
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
+    let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
+    if recipe.prune.is_empty() {
+        return Err("the recipe has no [[prune]] table: there is nothing to vary".into());
+    }
+    let device = device(&arguments.device, Dtype::F32)?;
+    let as_it_is = Method { name: String::new(), sets: Vec::new() };
+    let sweep = Sweep {
+        methods: match arguments.methods.is_empty() {
+            true => vec![as_it_is],
+            false => arguments.methods.clone(),
+        },
+        patterns: arguments.patterns.0.clone(),
+        sparsities: arguments.sparsities.clone(),
+        seeds: arguments.seeds,
+        recipe,
+    };
+    let folder = arguments.run_dir.clone().unwrap_or_else(|| {
+        let name = arguments.recipe.as_deref().and_then(Path::file_stem);
+        PathBuf::from("sweeps").join(name.unwrap_or("quickstart".as_ref()))
+    });
+    let task = sweep.recipe.task.clone();
+    let run = Run { sweep: &sweep, arguments, folder: &folder, device: &device };
+    let Some(report) = with_task(&task, run)?? else {
+        return Err("interrupted; the same command goes on".into());
+    };
+    let report = Report { device: &arguments.device, report: &report };
+    let json = serde_json::to_vec_pretty(&report)?;
+    burn_sparse::checkpoint::write_atomically(&folder.join("sweep.json"), &json)?;
+    if arguments.json {
+        return output::json(&report);
+    }
+    output::text(&format!("{}\n\n{}", table(report.report), folder.join("sweep.json").display()))
+}
+
+/// The object that `--json` prints and `sweep.json` holds.
+#[derive(Serialize)]
+struct Report<'a> {
+    device: &'a str,
+    #[serde(flatten)]
+    report: &'a SweepReport,
+}
+
+struct Run<'a> {
+    sweep: &'a Sweep,
+    arguments: &'a SweepArguments,
+    folder: &'a Path,
+    device: &'a Device,
+}
+
+impl TaskVisitor for Run<'_> {
+    type Output = Result<Option<SweepReport>, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let mut progress = Progress::of_many();
+        let print = progress.lines();
+        let mut done = |run: &str, metric: &Metric| {
+            print(&format!("{run}: {} {:.2} %", metric.name, 100.0 * metric.value));
+        };
+        let data_dir = self.arguments.data_dir.as_deref();
+        let (sweep, folder, device) = (self.sweep, self.folder, self.device);
+        sweep::sweep(&task, sweep, data_dir, folder, device, &mut progress, &mut done)
+    }
+}
+
+fn table(report: &SweepReport) -> String {
+    let heading = ["method", "pattern", "sparsity", &report.dense.name, "range", "seeds"];
+    let mut cells = vec![heading.map(String::from).to_vec()];
+    let row = |method: &str, pattern: &str, sparsity: String, spread: &Spread| {
+        let range = format!("{:.2} to {:.2} %", 100.0 * spread.min, 100.0 * spread.max);
+        let mean = format!("{:.2} %", 100.0 * spread.mean);
+        let seeds = spread.values.len().to_string();
+        vec![method.to_string(), pattern.to_string(), sparsity, mean, range, seeds]
+    };
+    cells.push(row("dense", "-", "-".into(), &report.dense));
+    for found in &report.rows {
+        let method = if found.method.is_empty() { "-" } else { &found.method };
+        let sparsity = format!("{:.2} %", 100.0 * found.sparsity);
+        cells.push(row(method, &found.pattern, sparsity, &found.metric));
+    }
+    output::table(&cells)
+}

@@ -1,0 +1,90 @@
+//! `sweep`: a grid of runs from one dense checkpoint for each seed, which goes on where it was stopped.
+
+mod support;
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use support::{assert_refused, json, recipe, run};
+
+const SWEEP: [&str; 10] = [
+    "sweep",
+    "recipe.toml",
+    "--patterns",
+    "unstructured,shfl-bw(vector=32)",
+    "--sparsities",
+    "0.75",
+    "--run-dir",
+    "grid",
+    "--json",
+    "--seeds",
+];
+
+fn sweep(folder: &Path, more: &[&str]) -> serde_json::Value {
+    json(folder, &[&SWEEP[..], more].concat())
+}
+
+fn written(folder: &Path, run: &str) -> SystemTime {
+    let file = folder.join("grid").join(run).join("checkpoint.safetensors");
+    file.metadata().and_then(|data| data.modified()).unwrap()
+}
+
+#[test]
+fn a_grid_is_trained_once_and_a_larger_one_adds_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    let first = sweep(folder, &["1"]);
+    let rows = first["rows"].as_array().unwrap();
+    let patterns: Vec<&str> = rows.iter().map(|row| row["pattern"].as_str().unwrap()).collect();
+    assert_eq!(patterns, ["unstructured", "shfl-bw(vector=32)"]);
+    for row in rows {
+        assert!((row["sparsity"].as_f64().unwrap() - 0.75).abs() < 0.01, "{row}");
+        assert!(row["metric"]["mean"].as_f64().unwrap() > 0.5, "{row}");
+    }
+    let dense = written(folder, "dense/seed-0");
+    let pruned = written(folder, "unstructured-0.75/seed-0");
+
+    let methods = ["2", "--method", "ramp:", "--method", "one-shot:prune.end=0 epochs"];
+    let second = sweep(folder, &methods);
+    assert_eq!(second["rows"].as_array().unwrap().len(), 4);
+    assert_eq!(second["dense"]["values"].as_array().unwrap().len(), 2);
+    assert_eq!(second["dense"]["values"][0], first["dense"]["values"][0]);
+    assert_eq!(written(folder, "dense/seed-0"), dense);
+    assert_eq!(written(folder, "unstructured-0.75/seed-0"), pruned);
+    // A method of no keys is the recipe as it is, in a folder of its own: the same bits.
+    let ramp = &second["rows"][0]["metric"]["values"][0];
+    assert_eq!(ramp, &first["rows"][0]["metric"]["values"][0]);
+    assert_eq!(sweep(folder, &methods), second);
+}
+
+#[test]
+fn a_cell_that_cannot_be_is_refused_before_anything_is_trained() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    let refused = |more: &[&str], hints: &[&str]| {
+        let mut arguments = [&SWEEP[..], more].concat();
+        if more.contains(&"--patterns") {
+            arguments.drain(2..6);
+        }
+        assert_refused(&run(folder, &arguments), hints);
+        assert!(!folder.join("grid").exists());
+    };
+    refused(&["1", "--method", "x:prune.sparsity=2"], &["prune[0].sparsity"]);
+    refused(&["1", "--method", "x:prune.nonsense=2"], &["nonsense"]);
+    refused(&["1", "--patterns", "balanced(block=32)", "--sparsities", "0.99"], &["keeps 0 of 32"]);
+    refused(&["1", "--set", "train.keep_zeros=true"], &["keep_zeros"]);
+    let bad = run(folder, &[&SWEEP[..], &["1", "--method", "../x:"]].concat());
+    assert_eq!(bad.status.code(), Some(2));
+}
+
+#[test]
+fn another_recipe_in_the_same_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    sweep(folder, &["1"]);
+    let other = [&SWEEP[..], &["1", "--set", "train.batch_size=64"]].concat();
+    assert_refused(&run(folder, &other), &["another recipe", "batch_size"]);
+}

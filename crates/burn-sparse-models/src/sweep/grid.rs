@@ -1,0 +1,96 @@
+use burn_sparse::pattern::Pattern;
+use burn_sparse::recipe::{Recipe, RecipeError};
+
+/// What to vary, and around which recipe.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// Everything that is not varied; its dense phase is trained once for each seed.
+    pub recipe: Recipe,
+    /// Ways of training, at least one.
+    pub methods: Vec<Method>,
+    /// Patterns of every `[[prune]]` table.
+    pub patterns: Vec<Pattern>,
+    /// Sparsities of every `[[prune]]` table; a pattern that fixes its own is trained once.
+    pub sparsities: Vec<f64>,
+    /// How many seeds, counted from the recipe's own.
+    pub seeds: u64,
+}
+
+/// A way of training: keys that differ from the recipe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Method {
+    /// What tables and folders call it; empty for the recipe as it is.
+    pub name: String,
+    /// `key=value` pairs, as `--set` takes them.
+    pub sets: Vec<String>,
+}
+
+/// One method, pattern and sparsity; a run for every seed.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub(super) method: String,
+    pub(super) pattern: Pattern,
+    pub(super) target: f64,
+    pub(super) runs: Vec<Planned>,
+}
+
+/// A run that a sweep needs.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    /// Its place in the sweep's folder.
+    pub(super) folder: String,
+    pub(super) recipe: Recipe,
+}
+
+impl Sweep {
+    /// The dense run of every seed.
+    pub(super) fn dense(&self) -> Vec<Planned> {
+        let planned = |seed| {
+            let mut recipe = Recipe { seed, prune: Vec::new(), ..self.recipe.clone() };
+            recipe.train.prune_epochs = 0;
+            Planned { folder: format!("dense/seed-{seed}"), recipe }
+        };
+        self.seeds().map(planned).collect()
+    }
+
+    /// Every cell of the grid, checked.
+    pub(super) fn cells(&self) -> Result<Vec<Cell>, RecipeError> {
+        let mut cells = Vec::new();
+        for method in &self.methods {
+            for &pattern in &self.patterns {
+                let fixed = pattern.fixed_sparsity().map(|fixed| vec![fixed]);
+                for target in fixed.unwrap_or_else(|| self.sparsities.clone()) {
+                    let runs = self.seeds().map(|seed| self.planned(method, pattern, target, seed));
+                    let (method, runs) = (method.name.clone(), runs.collect::<Result<_, _>>()?);
+                    cells.push(Cell { method, pattern, target, runs });
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn planned(
+        &self,
+        method: &Method,
+        pattern: Pattern,
+        target: f64,
+        seed: u64,
+    ) -> Result<Planned, RecipeError> {
+        let mut recipe = Recipe { seed, ..self.recipe.clone() };
+        recipe.train.dense_epochs = 0;
+        for table in &mut recipe.prune {
+            table.pattern = pattern;
+            table.sparsity = pattern.fixed_sparsity().is_none().then_some(target);
+        }
+        // The varied keys are checked with the rest of the recipe, and the method's come last.
+        let recipe = Recipe::parse_with(&recipe.to_toml(), &method.sets)?;
+        let method = if method.name.is_empty() { "" } else { &format!("{}/", method.name) };
+        let folder = format!("{method}{pattern}-{target}/seed-{seed}");
+        Ok(Planned { folder, recipe })
+    }
+
+    fn seeds(&self) -> impl Iterator<Item = u64> {
+        let first = self.recipe.seed;
+        first..first.saturating_add(self.seeds)
+    }
+}
