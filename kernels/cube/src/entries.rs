@@ -78,6 +78,10 @@ fn entries(offsets: &[u32], line: usize, shape: &Shape, #[comptime] kind: Kind) 
 }
 
 #[cube]
+#[allow(
+    clippy::collapsible_if,
+    reason = "one is decided when the kernel is compiled, one when it runs"
+)]
 fn place(
     index: &[u32],
     offsets: &[u32],

@@ -75,9 +75,9 @@ fn tensor_core_kernel(
     let client = device.client();
     let features = &client.properties().features;
     let config = MmaConfig {
-        a_type: float.into(),
-        b_type: float.into(),
-        cd_type: ElemType::Float(FloatKind::F32).into(),
+        a_type: float,
+        b_type: float,
+        cd_type: ElemType::Float(FloatKind::F32),
         m: 16,
         n: 8,
         k: 16,
