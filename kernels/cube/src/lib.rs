@@ -12,6 +12,7 @@
 pub mod balanced;
 mod buffer;
 pub mod entries;
+mod grid;
 pub mod grouped;
 pub mod masked;
 #[cfg(feature = "offline")]

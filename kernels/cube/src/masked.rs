@@ -2,10 +2,7 @@
 
 use cubecl::prelude::*;
 
-use crate::Buffer;
-
-/// Units of a cube.
-const UNITS: usize = 256;
+use crate::{Buffer, grid};
 
 #[cube(launch, address_type = "dynamic")]
 fn masked_kernel<F: Float>(
@@ -25,14 +22,10 @@ fn masked_kernel<F: Float>(
 
 /// `out = weight` where the byte of `mask` is not zero, else 0; all of one length.
 pub fn masked(client: &Client, dtype: ElemType, weight: &Buffer, mask: &Buffer, out: &Buffer) {
-    let cubes = out.len.div_ceil(UNITS) as u32;
-    // A grid's first axis alone may be limited to 65535.
-    let count = CubeCount::Static(cubes.min(1 << 15), cubes.div_ceil(1 << 15), 1);
-    let dim = CubeDim::new_1d(UNITS as u32);
     masked_kernel::launch(
         client,
-        count,
-        dim,
+        grid::count(out.len),
+        grid::dim(),
         AddressType::U32,
         weight.arg(),
         mask.words(4),

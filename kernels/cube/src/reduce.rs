@@ -2,11 +2,9 @@
 
 use cubecl::prelude::*;
 
-use crate::store::finish;
-use crate::{Buffer, Call, Store};
+use crate::store::{finish, row_of};
+use crate::{Buffer, Call, Store, grid};
 
-/// Units of a cube.
-const UNITS: usize = 256;
 /// Slices at most: beyond them the second pass costs more than idle multiprocessors.
 const SLICES: usize = 16;
 
@@ -20,23 +18,26 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Room for the slices of `cubes` cubes' work, each slice of at least one of `units` units; `None`
-    /// where the cubes are enough for the device.
+    /// Room for so many `slices`, or for as many as fill the device: of `cubes` cubes' work, each slice
+    /// at least one of `units` units. `None` where the cubes are enough.
     pub(crate) fn of(
         client: &Client,
+        slices: Option<usize>,
         cubes: usize,
         units: usize,
         (tokens, places): (usize, usize),
     ) -> Option<Self> {
-        // A device that does not count its multiprocessors is taken to be filled.
-        let processors = client.properties().hardware.num_streaming_multiprocessors? as usize;
-        let slices = (2 * processors / cubes.max(1)).min(units).min(SLICES);
-        (slices > 1).then(|| Self::new(client, slices, (tokens, places)))
-    }
-
-    pub(crate) fn new(client: &Client, slices: usize, (tokens, places): (usize, usize)) -> Self {
+        let slices = match slices {
+            Some(slices) => slices,
+            None => {
+                // A device that does not count its multiprocessors is taken to be filled.
+                let processors = client.properties().hardware.num_streaming_multiprocessors?;
+                let slices = (2 * processors as usize / cubes.max(1)).min(units).min(SLICES);
+                (slices > 1).then_some(slices)?
+            }
+        };
         let sums = Buffer::empty(client, slices * tokens * places, size_of::<f32>());
-        Self { sums, slices, tokens, places }
+        Some(Self { sums, slices, tokens, places })
     }
 }
 
@@ -63,29 +64,20 @@ fn reduce_kernel<F: Float>(
             for slice in 0..slices {
                 sum += sums[(slice * tokens + token) * places + place];
             }
-            let mut row = place;
-            if comptime!(ordered) {
-                row = order[place] as usize;
-            }
+            let row = row_of(order, place, ordered);
             y[token * rows + row] = finish::<F>(sum, bias, row, store);
         }
     }
-}
-
-fn dim() -> CubeDim {
-    CubeDim::new_1d(UNITS as u32)
 }
 
 /// `y [tokens, rows]` from the partial sums.
 pub(crate) fn reduce(call: &Call<'_>, partial: &Partial, rows: usize) {
     let Call { client, dtype, operands, y, store, .. } = *call;
     let Partial { ref sums, slices, tokens, places } = *partial;
-    let cubes = (tokens * places).div_ceil(UNITS) as u32;
     reduce_kernel::launch(
         client,
-        // A grid's first axis alone may be limited to 65535.
-        CubeCount::Static(cubes.min(1 << 15), cubes.div_ceil(1 << 15), 1),
-        dim(),
+        grid::count(tokens * places),
+        grid::dim(),
         AddressType::U32,
         sums.arg(),
         operands.order.arg(),
@@ -107,7 +99,7 @@ pub(crate) fn offline(
     dtype: ElemType,
     store: Store,
 ) -> impl cubecl::CubeKernel {
-    let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
+    let (settings, properties, target) = cuda.start(grid::dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
     reduce_kernel::ReduceKernel::new(
         settings,

@@ -22,3 +22,13 @@ pub(crate) fn finish<F: Float>(sum: f32, bias: &[F], row: usize, #[comptime] sto
     }
     F::cast_from(y)
 }
+
+/// The row at `place`, where rows have an order of their own.
+#[cube]
+pub(crate) fn row_of(order: &[u32], place: usize, #[comptime] ordered: bool) -> usize {
+    let mut row = place;
+    if comptime!(ordered) {
+        row = order[place] as usize;
+    }
+    row
+}

@@ -98,10 +98,7 @@ pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
     let per_cube = per_cube(tokens);
     let (tiles, across) = (weight.rows.div_ceil(TILE_ROWS), tokens.div_ceil(per_cube));
     let room = (tokens, tiles * TILE_ROWS);
-    let partial = match slices {
-        Some(slices) => Some(Partial::new(client, slices, room)),
-        None => Partial::of(client, tiles * across, weight.per_row / SHARES, room),
-    };
+    let partial = Partial::of(client, slices, tiles * across, weight.per_row / SHARES, room);
     let slices = partial.as_ref().map_or(1, |partial| partial.slices);
     decode_kernel::launch(
         client,

@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 
 use super::Grouped;
 use crate::reduce::{Partial, reduce};
-use crate::store::finish;
+use crate::store::{finish, row_of};
 use crate::{Call, Store};
 
 /// Tokens of a cube: the sums a unit holds of each of its rows.
@@ -123,10 +123,7 @@ fn decode_kernel<F: Float, N: Size>(
                 let places = CUBE_COUNT_X as usize * vector;
                 sums_of_slices[(slice * tokens + first + token) * places + place] = sum;
             } else {
-                let mut row = place;
-                if comptime!(tile.ordered) {
-                    row = order[place] as usize;
-                }
+                let row = row_of(order, place, comptime!(tile.ordered));
                 y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
             }
         }
@@ -143,13 +140,8 @@ pub(super) fn launch(call: &Call<'_>, weight: Grouped, slices: Option<usize>) {
     let tile = Tile::of(vector, tokens, ordered, false);
     let tiles = tokens.div_ceil(tile.tokens);
     let room = (tokens, groups * vector);
-    let partial = match slices {
-        Some(slices) => Some(Partial::new(client, slices, room)),
-        None => {
-            let units = operands.index.len / groups / tile.shares;
-            Partial::of(client, groups * tiles, units, room)
-        }
-    };
+    let units = operands.index.len / groups / tile.shares;
+    let partial = Partial::of(client, slices, groups * tiles, units, room);
     let tile = Tile { sliced: partial.is_some(), ..tile };
     let slices = partial.as_ref().map_or(1, |partial| partial.slices);
     decode_kernel::launch(

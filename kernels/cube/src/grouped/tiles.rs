@@ -5,7 +5,7 @@
 use cubecl::prelude::*;
 
 use super::Grouped;
-use crate::store::finish;
+use crate::store::{finish, row_of};
 use crate::transpose::pitch;
 use crate::{Call, Store};
 
@@ -115,10 +115,7 @@ fn tiles_kernel<F: Float>(
         let at = line * comptime!(tile.rows) + r;
         let place = group * vector + at;
         if at < vector && place < rows {
-            let mut row = place;
-            if comptime!(tile.ordered) {
-                row = order[place] as usize;
-            }
+            let row = row_of(order, place, comptime!(tile.ordered));
             #[unroll]
             for t in 0..LANES {
                 let token = first + lane * LANES + t;

@@ -74,14 +74,13 @@ pub fn forward(
     let ring = kernel.ring();
     let groups = rows.div_ceil(vector);
     let room = (tokens, groups * vector);
-    let partial = match (kernel, slices) {
-        (Kernel::Wgmma(_), _) => None,
-        (Kernel::Mma(_), Some(slices)) => Some(Partial::new(client, slices, room)),
-        (Kernel::Mma(_), None) => {
+    let partial = match kernel {
+        Kernel::Wgmma(_) => None,
+        Kernel::Mma(_) => {
             let cubes = groups * tokens.div_ceil(ring.tokens);
             // Less than the ring's own depth would not pay for filling it.
             let units = operands.index.len / groups / (ring.depth * ring.stages);
-            Partial::of(client, cubes, units, room)
+            Partial::of(client, slices, cubes, units, room)
         }
     };
     let operands = Operands { x: features_major(call, weight.cols), ..operands.clone() };

@@ -5,6 +5,7 @@ use cubecl::prelude::*;
 
 use super::Engine;
 use super::instructions::{commit, copy8};
+use crate::store::row_of;
 
 /// Elements of a copy: 16 bytes.
 pub(crate) const PIECE: usize = 8;
@@ -189,11 +190,8 @@ pub(crate) fn fill<F: Float>(
 /// The row at `place`, or row 0 past the last, where nothing is stored.
 #[cube]
 pub(crate) fn row_at(order: &[u32], place: usize, rows: usize, #[comptime] ordered: bool) -> usize {
-    let mut row = select(place < rows, place, 0);
-    if comptime!(ordered) {
-        row = min(order[row] as usize, rows - 1);
-    }
-    row
+    // An unchecked kernel: whatever the order's buffer holds, the row exists.
+    min(row_of(order, select(place < rows, place, 0), ordered), rows - 1)
 }
 
 /// Eight elements, the first a multiple of eight.
