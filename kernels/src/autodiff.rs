@@ -1,7 +1,8 @@
 //! Gradients of [`SparseOps`]: with respect to the input and to the kept values.
 
-use burn::backend::Backend;
 use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::FloatDType;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
@@ -25,7 +26,8 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
 
         impl<B: Backend + SparseOps> Backward<B, 3> for SparseLinear {
             #[allow(clippy::type_complexity)]
-            type State = (NodeId, NodeId, IntTensor<B>, IntTensor<B>, IntTensor<B>, Spec);
+            type State =
+                (NodeId, NodeId, FloatDType, IntTensor<B>, IntTensor<B>, IntTensor<B>, Spec);
 
             fn backward(
                 self,
@@ -34,7 +36,7 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
                 checkpointer: &mut Checkpointer,
             ) {
                 let [x_parent, values_parent, bias_parent] = ops.parents;
-                let (x, values, index, offsets, order, spec) = ops.state;
+                let (x, values, dtype, index, offsets, order, spec) = ops.state;
                 let dy = grads.consume::<B>(&ops.node);
                 if let Some(parent) = x_parent {
                     let values = checkpointer.retrieve_node_output(values);
@@ -45,7 +47,8 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
                 if let Some(parent) = values_parent {
                     let x = checkpointer.retrieve_node_output(x);
                     let dw = B::sparse_linear_dw(x, dy.clone(), index, offsets, order, spec);
-                    grads.register::<B>(parent.id, dw);
+                    // Of the type that the values are kept in.
+                    grads.register::<B>(parent.id, B::float_cast(dw, dtype));
                 }
                 if let Some(parent) = bias_parent {
                     let summed = B::float_sum_dim(dy, 0);
@@ -57,11 +60,13 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
 
         // A fused activation has no gradient here: `sparse_linear` only fuses it without autodiff.
         debug_assert_eq!(spec.activation, Activation::None);
+        let dtype = values.dtype().into();
         let parents = [x.node(), values.node(), bias.node()];
         match SparseLinear.prepare::<C>(parents).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
                 let (i, off, ord) = (index.clone(), offsets.clone(), order.clone());
-                let state = (prep.checkpoint(&x), prep.checkpoint(&values), i, off, ord, spec);
+                let (x_node, values_node) = (prep.checkpoint(&x), prep.checkpoint(&values));
+                let state = (x_node, values_node, dtype, i, off, ord, spec);
                 let (x, values, bias) =
                     (x.into_primitive(), values.into_primitive(), bias.into_primitive());
                 let y = B::sparse_linear(x, values, bias, index, offsets, order, spec);

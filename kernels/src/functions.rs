@@ -1,10 +1,12 @@
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Int, Tensor};
 
-use crate::{Activation, Choice, PackedTensors, SparseOps, select};
+use crate::flex::{self, Isa, Kernel};
+use crate::{Activation, PackedTensors, SparseOps, Spec};
 
 /// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
-/// [`SparseOps`]; ask [`select`](crate::select()) first.
+/// [`SparseOps`]. It runs the fastest sparse kernel there is; whether a dense product would be faster,
+/// [`select`](crate::select()) says.
 ///
 /// # Shapes
 /// - `x`: `[..., cols]`
@@ -19,6 +21,17 @@ pub fn sparse_linear<const D: usize>(
     bias: Option<Tensor<1>>,
     activation: Activation,
 ) -> Tensor<D> {
+    run(x, weight, bias, activation, None)
+}
+
+/// [`sparse_linear`] with the CPU kernel given, or chosen.
+pub(crate) fn run<const D: usize>(
+    x: Tensor<D>,
+    weight: &PackedTensors,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+    kernel: Option<Kernel>,
+) -> Tensor<D> {
     let mut shape = x.shape();
     let spec = weight.spec(activation);
     assert_eq!(
@@ -28,20 +41,28 @@ pub fn sparse_linear<const D: usize>(
         shape[D - 1],
         spec.cols,
     );
-    let dtype = x.dtype();
-    assert_eq!(dtype, weight.values.dtype(), "sparse_linear: types of x and the packed weight");
-    let tokens = shape.num_elements() / spec.cols;
-    if let Choice::Dense { reason } = select(weight.layout, tokens, dtype, &x.device()) {
-        panic!("sparse_linear: {reason}");
+    let (dtype, device) = (x.dtype(), x.device());
+    let on_cpu = device.clone().inner() == Device::flex();
+    if on_cpu {
+        // Weights of 16 bits are widened on their way; anything else is refused before a kernel sees it.
+        let read = [DType::F32, DType::BF16, DType::F16].contains(&weight.values.dtype());
+        assert!(dtype == DType::F32 && read, "sparse_linear: {dtype:?} inputs on the CPU");
+    } else {
+        assert_eq!(dtype, weight.values.dtype(), "sparse_linear: types of x and the packed weight");
     }
+    let tokens = shape.num_elements() / spec.cols;
     if let Some(bias) = &bias {
         assert_eq!(bias.dims(), [spec.rows], "sparse_linear: bias of {} outputs", spec.rows);
     }
     shape[D - 1] = spec.rows;
-    // A fused activation has no gradient of its own: with autodiff it stays an operation of its own.
-    let fuse = !x.is_autodiff() && !weight.values.is_autodiff();
+    // A fused activation has no gradient of its own: with autodiff it stays an operation of its own, as
+    // it does where kernels do not know it.
+    let known = on_cpu || activation != Activation::Gelu;
+    let fuse = known && !x.is_autodiff() && !weight.values.is_autodiff();
     let fused = if fuse { spec } else { weight.spec(Activation::None) };
-    let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&x.device(), dtype)));
+    let chosen = || flex::choose(&weight.matrix(), tokens, Isa::detect()).kernel;
+    let kernel = on_cpu.then(|| kernel.unwrap_or_else(chosen));
+    let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&device, dtype)));
     let y = <Dispatch as SparseOps>::sparse_linear(
         x.reshape([tokens, spec.cols]).into_dispatch(),
         weight.values.clone().into_dispatch(),
@@ -49,7 +70,7 @@ pub fn sparse_linear<const D: usize>(
         weight.index.clone().into_dispatch(),
         weight.offsets.clone().into_dispatch(),
         weight.order.clone().into_dispatch(),
-        fused,
+        Spec { kernel, ..fused },
     );
     let y = Tensor::<2>::from_dispatch(y).reshape(shape);
     if fuse { y } else { activation.apply(y) }

@@ -43,6 +43,8 @@ pub enum Activation {
     None,
     /// `max(0, y)`.
     Relu,
+    /// `y Φ(y)`, Φ the normal distribution: the exact form, not the one with a hyperbolic tangent.
+    Gelu,
 }
 
 impl Activation {
@@ -51,11 +53,12 @@ impl Activation {
         match self {
             Self::None => y,
             Self::Relu => burn::tensor::activation::relu(y),
+            Self::Gelu => burn::tensor::activation::gelu(y),
         }
     }
 }
 
-/// The static half of a packed weight.
+/// The static half of a packed weight and of one product with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spec {
     /// Outputs.
@@ -66,4 +69,6 @@ pub struct Spec {
     pub layout: Layout,
     /// Applied in the store.
     pub activation: Activation,
+    /// The CPU kernel that was chosen; the other devices choose at launch.
+    pub(crate) kernel: Option<crate::flex::Kernel>,
 }

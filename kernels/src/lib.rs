@@ -23,8 +23,9 @@ mod ops;
 mod packed_tensors;
 mod select;
 
+pub use flex::peak_gflops;
 pub use functions::{masked, sparse_linear};
 pub use layout::{Activation, Layout, Spec};
 pub use ops::SparseOps;
-pub use packed_tensors::PackedTensors;
-pub use select::{Choice, KernelName, select};
+pub use packed_tensors::{PackedTensors, share_storage};
+pub use select::{Choice, KernelName, Predicted, Reason, select};

@@ -1,9 +1,12 @@
+use burn::backend::Flex;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_pattern::{
     BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
 };
 
-use crate::flex::Weight;
+use half::{bf16, f16};
+
+use crate::flex::{Matrix, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout, Spec};
 
@@ -38,7 +41,8 @@ impl PackedTensors {
         }
     }
 
-    /// The same weight with values of this type, for devices whose kernels compute in it.
+    /// The same weight with values of this type. GPUs compute in it; the CPU streams half the bytes and
+    /// computes in f32.
     #[must_use]
     pub fn cast(mut self, dtype: FloatDType) -> Self {
         self.values = self.values.cast(dtype);
@@ -47,7 +51,13 @@ impl PackedTensors {
 
     /// The static half of this weight.
     pub fn spec(&self, activation: Activation) -> Spec {
-        Spec { rows: self.rows, cols: self.cols, layout: self.layout, activation }
+        Spec { rows: self.rows, cols: self.cols, layout: self.layout, activation, kernel: None }
+    }
+
+    /// What the choice of a kernel depends on.
+    pub(crate) fn matrix(&self) -> Matrix {
+        let kept = self.values.shape().num_elements();
+        Matrix { rows: self.rows, cols: self.cols, layout: self.layout, kept }
     }
 
     fn grouped(packed: &GroupedPacked, device: &Device) -> Self {
@@ -194,6 +204,20 @@ impl PackedTensors {
         };
         weight.check().map(|weight| use_it(&weight))
     }
+}
+
+/// Whether two tensors on the CPU are one and the same memory; never where that cannot be told.
+pub fn share_storage(a: &Tensor<2>, b: &Tensor<2>) -> bool {
+    let place = |tensor: &Tensor<2>| {
+        let tensor = tensor.clone().try_into_primitive::<Flex>().ok()?;
+        match tensor.dtype() {
+            DType::F32 => Some(tensor.as_slice::<f32>()?.as_ptr_range().start.cast::<u8>()),
+            DType::BF16 => Some(tensor.as_slice::<bf16>()?.as_ptr_range().start.cast::<u8>()),
+            DType::F16 => Some(tensor.as_slice::<f16>()?.as_ptr_range().start.cast::<u8>()),
+            _ => None,
+        }
+    };
+    a.dims() == b.dims() && a.dtype() == b.dtype() && place(a).is_some_and(|a| Some(a) == place(b))
 }
 
 /// Where a balanced row's slot stands in its tile of 16 rows.

@@ -1,20 +1,44 @@
 use std::fmt;
 
 use burn::tensor::{DType, Device};
+use serde::{Deserialize, Serialize};
 
-use crate::Layout;
-use crate::flex::{Isa, Kernel};
+use crate::flex::{self, Isa};
+use crate::{Layout, PackedTensors};
 
 /// Which kernel runs for a packed weight, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Choice {
-    /// A sparse kernel, by the name that reports print.
-    Sparse(KernelName),
+    /// A sparse kernel.
+    Sparse {
+        /// The name that reports print.
+        name: KernelName,
+        /// What the choice rests on, where it rests on measured costs.
+        predicted: Option<Predicted>,
+    },
     /// Burn's dense operator on the unpacked weight.
     Dense {
         /// Why no sparse kernel runs.
-        reason: &'static str,
+        reason: Reason,
     },
+}
+
+/// What a call is expected to take on this machine, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// With the fastest sparse kernel.
+    pub sparse_us: f64,
+    /// With Burn's dense operator.
+    pub dense_us: f64,
+}
+
+/// Why no sparse kernel runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reason {
+    /// There is none.
+    Unsupported(&'static str),
+    /// It would be the slower one.
+    Slower(Predicted),
 }
 
 /// The name of a kernel: `flex-grouped-tiles-avx512`, `cube-balanced-decode-portable`.
@@ -35,37 +59,79 @@ impl fmt::Display for KernelName {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sparse(name) => write!(f, "{name}"),
+            Self::Sparse { name, .. } => write!(f, "{name}"),
             Self::Dense { reason } => write!(f, "dense, because {reason}"),
         }
     }
 }
 
-/// Chooses the kernel for `n` tokens: the one answer that dispatch, reports and benchmarks share.
-pub fn select(layout: Layout, n: usize, dtype: DType, device: &Device) -> Choice {
-    let family = match layout {
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(reason) => write!(f, "{reason}"),
+            Self::Slower(_) => write!(f, "it is the faster one here"),
+        }
+    }
+}
+
+impl Choice {
+    /// What the choice rests on, where it rests on measured costs.
+    pub fn predicted(&self) -> Option<Predicted> {
+        match *self {
+            Self::Sparse { predicted, .. } => predicted,
+            Self::Dense { reason: Reason::Slower(predicted) } => Some(predicted),
+            Self::Dense { .. } => None,
+        }
+    }
+}
+
+/// How much slower than the dense product a sparse kernel may be expected to be: the unpacked weight costs
+/// memory, and the expectation is no better than this.
+const TOLERANCE: f64 = 1.05;
+
+/// Chooses the kernel for `n` tokens of type `dtype`: the one answer that dispatch, reports and
+/// benchmarks share.
+///
+/// On the CPU it rests on the costs of this machine, measured when they are first asked for (about a
+/// second) and kept in the user's cache folder; `BURN_SPARSE_COSTS=built-in` takes those of the machine
+/// this was written on. On training devices a sparse kernel runs at any cost: the dense product would
+/// unpack the weight at every step.
+pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
+    let family = match weight.layout {
         Layout::Grouped { .. } => "grouped",
         Layout::Balanced { .. } => "balanced",
         Layout::Rows => "unstructured",
     };
+    let unsupported = |reason| Choice::Dense { reason: Reason::Unsupported(reason) };
+    let trains = device.is_autodiff();
     let device = device.clone().inner();
     #[cfg(feature = "cubecl-backend")]
     if let burn::backend::DispatchDevice::Cube(device) = device.as_dispatch() {
-        return match crate::cube::Kernel::choose(layout, n, dtype, device) {
+        return match crate::cube::Kernel::choose(weight.layout, n, dtype, device) {
             Ok(kernel) => {
                 let (kernel, isa) = kernel.names();
-                Choice::Sparse(KernelName { backend: "cube", family, kernel, isa })
+                let name = KernelName { backend: "cube", family, kernel, isa };
+                Choice::Sparse { name, predicted: None }
             }
-            Err(reason) => Choice::Dense { reason },
+            Err(reason) => unsupported(reason),
         };
     }
     if device != Device::flex() {
-        return Choice::Dense { reason: "no sparse kernel is built for this device" };
+        return unsupported("no sparse kernel is built for this device");
     }
     if dtype != DType::F32 {
-        return Choice::Dense { reason: "the CPU kernels compute in f32" };
+        return unsupported("the CPU kernels compute in f32");
+    }
+    if !matches!(weight.values.dtype(), DType::F32 | DType::BF16 | DType::F16) {
+        return unsupported("the CPU kernels read weights in f32, bf16 and f16");
     }
     let isa = Isa::detect();
-    let kernel = Kernel::choose(layout, n, isa).name();
-    Choice::Sparse(KernelName { backend: "flex", family, kernel, isa: isa.name() })
+    let chosen = flex::choose(&weight.matrix(), n, isa);
+    let predicted = Predicted { sparse_us: chosen.sparse * 1e6, dense_us: chosen.dense * 1e6 };
+    if chosen.sparse > TOLERANCE * chosen.dense && !trains {
+        return Choice::Dense { reason: Reason::Slower(predicted) };
+    }
+    let kernel = chosen.kernel.name();
+    let name = KernelName { backend: "flex", family, kernel, isa: isa.name() };
+    Choice::Sparse { name, predicted: Some(predicted) }
 }

@@ -1,6 +1,6 @@
 //! Every kernel against a float64 reference, on awkward shapes, through Burn's own dispatch.
 
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use burn_sparse_kernels::{Activation, PackedTensors, masked, sparse_linear};
 use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
 
@@ -78,7 +78,7 @@ fn every_layout_agrees_with_a_float64_product_for_every_batch() {
                 };
                 for n in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 48, 64, 65, 100, 193] {
                     let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
-                    for activation in [Activation::None, Activation::Relu] {
+                    for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
                         let y = sparse_linear(
                             tensor(&x, [n, cols], &device),
                             &case.packed,
@@ -113,7 +113,11 @@ fn assert_close(
                 sum += term;
                 size += term.abs();
             }
-            let expected = if activation == Activation::Relu { sum.max(0.0) } else { sum };
+            let expected = match activation {
+                Activation::None => sum,
+                Activation::Relu => sum.max(0.0),
+                Activation::Gelu => 0.5 * sum * (1.0 + libm::erf(sum / 2.0_f64.sqrt())),
+            };
             let found = f64::from(y[token * case.rows + row]);
             assert!(
                 (found - expected).abs() <= 1e-6 * (1.0 + size),
@@ -123,6 +127,50 @@ fn assert_close(
             );
         }
     }
+}
+
+#[test]
+fn weights_of_two_bytes_are_widened_exactly() {
+    let device = Device::flex();
+    for dtype in [FloatDType::BF16, FloatDType::F16] {
+        for text in PATTERNS {
+            for (rows, cols) in SHAPES {
+                let Some(mut case) = case(text, rows, cols, 0.75, &device) else { continue };
+                case.packed = case.packed.cast(dtype);
+                // What the cast left of every weight is what must be multiplied with.
+                case.dense = case.packed.to_packed().unwrap().unpack();
+                for n in [1, 2, 7, 8, 9, 33, 70] {
+                    let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
+                    let y = sparse_linear(
+                        tensor(&x, [n, cols], &device),
+                        &case.packed,
+                        Some(tensor(&bias, [rows], &device)),
+                        Activation::None,
+                    );
+                    assert_close(&values(y), &case, &x, &bias, Activation::None, text, n);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_of_two_bytes_pass_gradients_on_and_get_their_own_in_their_type() {
+    let device = Device::flex().autodiff();
+    let case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
+    let mut packed = case.packed.cast(FloatDType::BF16);
+    packed.values = packed.values.detach().require_grad();
+    let dense = packed.to_packed().unwrap().unpack();
+    let dense = tensor(&dense, [64, 64], &device);
+    let x = tensor(&noise(5 * 64, 3), [5, 64], &device).require_grad();
+    let y = sparse_linear(x.clone(), &packed, None, Activation::None);
+    let sparse = y.sum().backward();
+    let reference = x.clone().matmul(dense.transpose()).sum().backward();
+    let (found, expected) = (x.grad(&sparse).unwrap(), x.grad(&reference).unwrap());
+    for (found, expected) in values(found).iter().zip(values(expected)) {
+        assert!((found - expected).abs() < 1e-4, "{found} {expected}");
+    }
+    assert_eq!(packed.values.grad(&sparse).unwrap().dtype(), DType::BF16);
 }
 
 #[test]
@@ -252,6 +300,15 @@ fn masking_drops_weights_and_passes_the_gradient_straight_through() {
         let grads = (out * tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2], &device)).sum().backward();
         assert_eq!(values(weight.grad(&grads).unwrap()), [1.0, 2.0, 3.0, 4.0]);
     }
+}
+
+#[test]
+#[should_panic(expected = "F64 inputs on the CPU")]
+fn inputs_of_another_type_are_refused_before_a_kernel_runs() {
+    let device = Device::flex();
+    let case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
+    let x = Tensor::<2>::zeros([1, 64], &device).cast(FloatDType::F64);
+    let _ = sparse_linear(x, &case.packed, None, Activation::None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use burn_sparse::checkpoint::Rename;
+use burn_sparse::checkpoint::{FloatType, Rename};
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse_models::sweep::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -86,9 +86,9 @@ pub(crate) struct EvalArguments {
     /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// What a GPU computes in.
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
-    pub(crate) dtype: Dtype,
+    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -104,15 +104,26 @@ pub(crate) enum ExportFormat {
     SparseBitmask,
 }
 
-/// The type of the values in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// The type of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Dtype {
     /// Single precision.
+    #[default]
     F32,
     /// Half precision.
     F16,
     /// The upper half of f32.
     Bf16,
+}
+
+impl From<Dtype> for FloatType {
+    fn from(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F32 => Self::F32,
+            Dtype::F16 => Self::F16,
+            Dtype::Bf16 => Self::BF16,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -226,9 +237,9 @@ pub(crate) struct BenchArguments {
     /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// What a GPU computes in.
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
-    pub(crate) dtype: Dtype,
+    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,15 +4,16 @@ use crate::args::Dtype;
 
 /// The device of a name, whose floats are of `dtype`; what this build or machine cannot do is one clear
 /// error.
-pub(crate) fn device(name: &str, dtype: Dtype) -> Result<Device, String> {
+pub(crate) fn device(name: &str, dtype: Option<Dtype>) -> Result<Device, String> {
     let mut device = found(name).map_err(|reason| format!("--device {name}: {reason}"))?;
     let float = match dtype {
-        Dtype::F32 => return Ok(device),
-        Dtype::F16 => FloatDType::F16,
-        Dtype::Bf16 => FloatDType::BF16,
+        None | Some(Dtype::F32) => return Ok(device),
+        Some(Dtype::F16) => FloatDType::F16,
+        Some(Dtype::Bf16) => FloatDType::BF16,
     };
+    // The CPU computes in f32 whatever its weights are kept in.
     if device == Device::flex() {
-        return Err("--dtype: the CPU computes in f32".into());
+        return Ok(device);
     }
     device.configure(float).map_err(|error| format!("--dtype: {error}"))?;
     Ok(device)

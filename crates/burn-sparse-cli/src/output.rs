@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use burn_sparse::report::LayerReport;
+use burn_sparse::report::{LayerReport, Predicted};
 use burn_sparse_models::run::{EpochReport, Observer, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -146,7 +146,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 
 /// Layers as a table.
 pub(crate) fn layers(layers: &[LayerReport]) -> String {
-    let heading = ["layer", "rows x cols", "pattern", "sparsity", "mask", "kernel"];
+    let heading = ["layer", "rows x cols", "pattern", "sparsity", "mask", "kernel", "because"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     rows.extend(layers.iter().map(|layer| {
         vec![
@@ -156,9 +156,17 @@ pub(crate) fn layers(layers: &[LayerReport]) -> String {
             format!("{:.2} %", 100.0 * layer.sparsity),
             layer.mask_hash.clone().unwrap_or("-".into()),
             layer.kernel.clone(),
+            prediction(layer.predicted),
         ]
     }));
     table(&rows)
+}
+
+/// What a choice of kernel rested on.
+pub(crate) fn prediction(predicted: Option<Predicted>) -> String {
+    predicted.map_or("-".into(), |Predicted { sparse_us, dense_us }| {
+        format!("{sparse_us:.0} us expected, dense {dense_us:.0} us")
+    })
 }
 
 /// `1 min 12 s`.

@@ -1,10 +1,12 @@
 use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::tensor::{Bytes, DType, Shape};
+use burn::tensor::{Bytes, DType, Element, Shape};
 use burn_flex::FlexTensor;
+use bytemuck::Pod;
+use half::{bf16, f16};
 
 use super::simd::Isa;
-use super::{Store, Weight, gradient, masked, run};
+use super::{Store, Value, Weight, gradient, masked, run};
 use crate::{SparseOps, Spec};
 
 impl SparseOps for Flex {
@@ -18,13 +20,16 @@ impl SparseOps for Flex {
         spec: Spec,
     ) -> FloatTensor<Self> {
         let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
-        let weight = weight(&tensors, spec);
         let (x, bias) = (x.to_contiguous(), bias.to_contiguous());
         let (x, bias) = (floats(&x), floats(&bias));
-        let n = x.len() / spec.cols;
         let bias = (!bias.is_empty()).then_some(bias);
         let store = Store { bias, activation: spec.activation };
-        tensor(run(Isa::detect(), &weight, x, store), [n, spec.rows])
+        let y = match tensors[0].dtype() {
+            DType::BF16 => forward::<bf16>(&tensors, x, store, spec),
+            DType::F16 => forward::<f16>(&tensors, x, store, spec),
+            _ => forward::<f32>(&tensors, x, store, spec),
+        };
+        tensor(y, [x.len() / spec.cols, spec.rows])
     }
 
     fn sparse_linear_dx(
@@ -40,7 +45,12 @@ impl SparseOps for Flex {
         let dy = floats(&dy);
         let n = dy.len() / spec.rows;
         let mut dx = vec![0.0; n * spec.cols];
-        gradient::dx(Isa::detect(), &weight(&tensors, spec), dy, &mut dx);
+        let isa = Isa::detect();
+        match tensors[0].dtype() {
+            DType::BF16 => gradient::dx(isa, &weight::<bf16>(&tensors, spec), dy, &mut dx),
+            DType::F16 => gradient::dx(isa, &weight::<f16>(&tensors, spec), dy, &mut dx),
+            _ => gradient::dx(isa, &weight::<f32>(&tensors, spec), dy, &mut dx),
+        }
         tensor(dx, [n, spec.cols])
     }
 
@@ -57,7 +67,8 @@ impl SparseOps for Flex {
         let values = tensor(vec![0.0; shape[0] * shape[1]], shape);
         let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
         let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
-        let dw = gradient::dw(Isa::detect(), &weight(&tensors, spec), floats(&x), floats(&dy));
+        let dw =
+            gradient::dw(Isa::detect(), &weight::<f32>(&tensors, spec), floats(&x), floats(&dy));
         tensor(dw, shape)
     }
 
@@ -80,13 +91,23 @@ fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
 }
 
-fn weight(tensors: &[FlexTensor; 4], spec: Spec) -> Weight<'_> {
+fn forward<V: Value + Element + Pod>(
+    tensors: &[FlexTensor; 4],
+    x: &[f32],
+    store: Store<'_>,
+    spec: Spec,
+) -> Vec<f32> {
+    let kernel = spec.kernel.expect("chosen before dispatch to the CPU");
+    run(Isa::detect(), kernel, &weight::<V>(tensors, spec), x, store)
+}
+
+fn weight<V: Element + Pod>(tensors: &[FlexTensor; 4], spec: Spec) -> Weight<'_, V> {
     let [values, index, offsets, order] = tensors;
     let weight = Weight {
         rows: spec.rows,
         cols: spec.cols,
         layout: spec.layout,
-        values: floats(values),
+        values: values.as_slice().expect("contiguous values of the type they say"),
         columns: index.as_slice().unwrap_or(&[]),
         in_block: index.as_slice().unwrap_or(&[]),
         offsets: offsets.as_slice().unwrap_or(&[]),

@@ -3,10 +3,10 @@
 
 use super::parallel::{Shared, for_each_part, part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Store, Weight};
+use super::{Store, Value, Weight};
 use crate::Layout;
 
-/// Tokens up to which this beats transposing the input.
+/// Tokens whose sums fit registers.
 const TOKENS: usize = 8;
 
 /// Whether vectors of this set fill the groups, and the tokens fit registers.
@@ -21,13 +21,19 @@ pub(crate) fn fits(vector: usize, n: usize, isa: Isa) -> bool {
     n <= TOKENS && vector.is_multiple_of(dispatch(isa, Lanes))
 }
 
-pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
+pub(crate) fn run<V: Value>(
+    isa: Isa,
+    weight: &Weight<'_, V>,
+    x: &[f32],
+    store: Store<'_>,
+    y: Shared,
+) {
     let Layout::Grouped { vector } = weight.layout else {
         unreachable!("chosen for the grouped layout only")
     };
     let n = x.len() / weight.cols;
     let groups = weight.rows.div_ceil(vector);
-    let team = team(weight.work() * n, 4 * weight.work());
+    let team = team(weight.work() * n, size_of::<V>() * weight.work());
     let parts = if team.threads > 1 { team.threads * 4 } else { 1 };
     for_each_part(parts, team, |at| {
         let groups = part(groups, at, parts);
@@ -35,8 +41,8 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y:
     });
 }
 
-struct Decode<'a> {
-    weight: &'a Weight<'a>,
+struct Decode<'a, V> {
+    weight: &'a Weight<'a, V>,
     vector: usize,
     groups: std::ops::Range<usize>,
     x: &'a [f32],
@@ -45,7 +51,7 @@ struct Decode<'a> {
     y: Shared,
 }
 
-impl Work for Decode<'_> {
+impl<V: Value> Work for Decode<'_, V> {
     type Output = ();
 
     #[inline(always)]
@@ -67,7 +73,7 @@ impl Work for Decode<'_> {
     }
 }
 
-impl Decode<'_> {
+impl<V: Value> Decode<'_, V> {
     #[inline(always)]
     unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(&self) {
         // SAFETY: passed on.
@@ -81,45 +87,52 @@ impl Decode<'_> {
     }
 
     #[inline(always)]
-    unsafe fn vectors<S: Simd, const T: usize, const CHAINS: usize, const V: usize>(&self) {
+    unsafe fn vectors<S: Simd, const T: usize, const CHAINS: usize, const U: usize>(&self) {
         let (weight, cols) = (self.weight, self.weight.cols);
         for group in self.groups.clone() {
             let columns =
                 &weight.columns[weight.offsets[group] as usize..weight.offsets[group + 1] as usize];
             let rows =
                 &weight.order[group * self.vector..((group + 1) * self.vector).min(weight.rows)];
-            for lane in (0..rows.len()).step_by(V * S::LANES) {
+            for lane in (0..rows.len()).step_by(U * S::LANES) {
                 let start = weight.offsets[group] as usize * self.vector + lane;
                 // SAFETY: columns were checked against `cols`, so `x[token][column]` exists; a group's
                 // values are `columns.len() · vector` floats, of which these are whole vectors.
                 unsafe {
-                    let mut sums = [[[S::zero(); V]; T]; CHAINS];
+                    let mut sums = [[[S::zero(); U]; T]; CHAINS];
                     let mut values = weight.values.as_ptr().add(start);
                     let mut chunks = columns.chunks_exact(CHAINS);
                     for chunk in &mut chunks {
                         for (chain, &column) in chunk.iter().enumerate() {
-                            self.column::<S, T, V>(column, cols, values, &mut sums[chain]);
+                            self.column::<S, T, U>(column, cols, values, &mut sums[chain]);
                             values = values.add(self.vector);
                         }
                     }
                     for &column in chunks.remainder() {
-                        self.column::<S, T, V>(column, cols, values, &mut sums[0]);
+                        self.column::<S, T, U>(column, cols, values, &mut sums[0]);
                         values = values.add(self.vector);
                     }
-                    let rows = &rows[lane..rows.len().min(lane + V * S::LANES)];
+                    let rows = &rows[lane..rows.len().min(lane + U * S::LANES)];
+                    // Rows lie scattered in the output; what is added to a lane is gathered first.
+                    let mut bias = [0.0_f32; 64];
+                    for (bias, &row) in bias.iter_mut().zip(rows) {
+                        *bias = self.store.bias(row as usize);
+                    }
                     for token in 0..T {
                         let mut buffer = [0.0_f32; 64];
-                        for v in 0..V {
+                        for v in 0..U {
                             let mut sum = sums[0][token][v];
                             for chain in &sums[1..] {
                                 sum = S::add(sum, chain[token][v]);
                             }
+                            sum = S::add(sum, S::load(bias.as_ptr().add(v * S::LANES)));
+                            let sum = self.store.activate::<S>(sum, true);
                             S::store(buffer.as_mut_ptr().add(v * S::LANES), sum);
                         }
+                        self.store.finish::<S>(buffer.as_mut_ptr(), U * S::LANES);
                         let y = self.y.get().add(token * weight.rows);
                         for (&row, &sum) in rows.iter().zip(&buffer) {
-                            let sum = sum + self.store.bias(row as usize);
-                            *y.add(row as usize) = self.store.activate_one(sum);
+                            *y.add(row as usize) = sum;
                         }
                     }
                 }
@@ -129,22 +142,22 @@ impl Decode<'_> {
 
     /// Adds one kept column to the sums of all tokens.
     #[inline(always)]
-    unsafe fn column<S: Simd, const T: usize, const V: usize>(
+    unsafe fn column<S: Simd, const T: usize, const U: usize>(
         &self,
         column: i32,
         cols: usize,
-        values: *const f32,
-        sums: &mut [[S::F; V]; T],
+        values: *const V,
+        sums: &mut [[S::F; U]; T],
     ) {
         // SAFETY: the caller checked the column and the reach of `values`.
         unsafe {
-            let mut w = [S::zero(); V];
+            let mut w = [S::zero(); U];
             for (v, w) in w.iter_mut().enumerate() {
-                *w = S::load(values.add(v * S::LANES));
+                *w = V::load::<S>(values.add(v * S::LANES));
             }
             for (token, sums) in sums.iter_mut().enumerate() {
                 let x = S::splat(*self.x.as_ptr().add(token * cols + column as usize));
-                for v in 0..V {
+                for v in 0..U {
                     sums[v] = S::fma(w[v], x, sums[v]);
                 }
             }

@@ -2,16 +2,16 @@
 
 use rayon::prelude::*;
 
-use super::Weight;
 use super::parallel::{Shared, for_each_part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
 use super::tile::{Pack, Tile, Unpack, cut, width};
+use super::{Value, Weight};
 use crate::layout::TILE_ROWS;
 
 /// `dx [n, cols] = dy [n, rows] · W`.
-pub(crate) fn dx(isa: Isa, weight: &Weight<'_>, dy: &[f32], dx: &mut [f32]) {
+pub(crate) fn dx<V: Value>(isa: Isa, weight: &Weight<'_, V>, dy: &[f32], dx: &mut [f32]) {
     let n = dy.len() / weight.rows;
-    let team = team(weight.work() * n, 4 * weight.work());
+    let team = team(weight.work() * n, size_of::<V>() * weight.work());
     let tiles = cut(isa, weight.layout, n, team.threads);
     let shared = Shared::new(dx);
     for_each_part(tiles.len(), team, |at| {
@@ -21,7 +21,7 @@ pub(crate) fn dx(isa: Isa, weight: &Weight<'_>, dy: &[f32], dx: &mut [f32]) {
         let mut dxt = vec![0.0; weight.cols * width];
         weight.entries(0..weight.rows, |row, col, at| {
             let (from, to) = (&dyt[row * width..][..width], &mut dxt[col * width..][..width]);
-            dispatch(isa, Axpy { by: weight.values[at], from, to });
+            dispatch(isa, Axpy { by: weight.values[at].widen(), from, to });
         });
         // Tiles own disjoint tokens of `dx`.
         let (yt, rows) = (Shared::new(&mut dxt), weight.cols);

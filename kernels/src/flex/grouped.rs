@@ -2,11 +2,12 @@
 //! (Huang et al., DAC'22, "in-buffer stitching"; here a kept column is a contiguous row of the tile).
 
 use super::simd::Simd;
-use super::{Store, Weight};
+use super::value::widened;
+use super::{Store, Value, Weight};
 
 /// Kept columns per pass, so that their rows of the tile stay in the first-level cache while every
 /// row of the group uses them: 128 columns of 32 tokens are 16 KB.
-const PASS: usize = 128;
+pub(crate) const PASS: usize = 128;
 
 /// `yt[row] = activation(bias + Σ values · xt[column])` for the groups `units`.
 ///
@@ -14,34 +15,36 @@ const PASS: usize = 128;
 /// `weight` is checked; `xt` holds `cols` and `yt` `rows` rows of `vectors · LANES` floats; no other
 /// thread touches the rows of these groups.
 #[inline(always)]
-pub(crate) unsafe fn run<S: Simd>(
-    weight: &Weight<'_>,
+pub(crate) unsafe fn run<S: Simd, V: Value>(
+    weight: &Weight<'_, V>,
     vector: usize,
     store: Store<'_>,
     units: std::ops::Range<usize>,
     (xt, yt): (*const f32, *mut f32),
     vectors: usize,
+    window: &mut [f32],
 ) {
     // SAFETY: passed on.
     unsafe {
         match (vectors, S::TALL) {
-            (1, 8) => groups::<S, 8, 1>(weight, vector, store, units, xt, yt),
-            (_, 8) => groups::<S, 8, 2>(weight, vector, store, units, xt, yt),
-            (1, _) => groups::<S, 4, 1>(weight, vector, store, units, xt, yt),
-            (2, _) => groups::<S, 4, 2>(weight, vector, store, units, xt, yt),
-            _ => groups::<S, 4, 3>(weight, vector, store, units, xt, yt),
+            (1, 8) => groups::<S, V, 8, 1>(weight, vector, store, units, xt, yt, window),
+            (_, 8) => groups::<S, V, 8, 2>(weight, vector, store, units, xt, yt, window),
+            (1, _) => groups::<S, V, 4, 1>(weight, vector, store, units, xt, yt, window),
+            (2, _) => groups::<S, V, 4, 2>(weight, vector, store, units, xt, yt, window),
+            _ => groups::<S, V, 4, 3>(weight, vector, store, units, xt, yt, window),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn groups<S: Simd, const ROWS: usize, const VECTORS: usize>(
-    weight: &Weight<'_>,
+unsafe fn groups<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
+    weight: &Weight<'_, V>,
     vector: usize,
     store: Store<'_>,
     units: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
+    window: &mut [f32],
 ) {
     for group in units {
         let rows = &weight.order[group * vector..((group + 1) * vector).min(weight.rows)];
@@ -61,7 +64,8 @@ unsafe fn groups<S: Simd, const ROWS: usize, const VECTORS: usize>(
                     first: from == start,
                     last: to == end,
                 };
-                let values = weight.values.as_ptr().add(from * vector);
+                let values = weight.values.get_unchecked(from * vector..to * vector);
+                let values = widened::<S, V>(values, window);
                 let mut at = 0;
                 while at + ROWS <= rows.len() {
                     let rows = std::array::from_fn(|i| rows[at + i] as usize);
@@ -125,12 +129,20 @@ impl Pass<'_> {
                         sums[i][j] = S::fma(w, x[j], sums[i][j]);
                     }
                 }
+                // The same column of the next pass: the weights of a large layer come from memory once
+                // for each tile of tokens, and the CPU does not foresee steps of a vector's length.
+                S::prefetch(weights.wrapping_add(PASS * self.vector));
                 weights = weights.add(self.vector);
             }
             for i in 0..ROWS {
                 for j in 0..VECTORS {
                     let at = yt.add(rows[i] * width + j * S::LANES);
                     S::store(at, self.store.activate::<S>(sums[i][j], self.last));
+                }
+            }
+            if self.last {
+                for row in rows {
+                    self.store.finish::<S>(yt.add(row * width), width);
                 }
             }
         }

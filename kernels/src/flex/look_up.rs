@@ -3,9 +3,10 @@
 
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Store, Weight};
-use crate::Layout;
+use super::store::gelu;
+use super::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
+use crate::{Activation, Layout};
 
 /// Tokens that share one reading of the weights: their tables fill 16 registers, their sums 8.
 const TOKENS: usize = 8;
@@ -17,12 +18,8 @@ const PASS_COLUMNS: usize = 1024;
 /// tokens use them.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Tokens up to which looking up beats transposing the input for the row kernel: there both wait for
-/// their one look-up, or their more than one load, of every multiply-add.
-const MOST_TOKENS: usize = 16;
-
-/// Whether this CPU can look up blocks of this size, and the tokens are few enough for it to pay.
-pub(crate) fn fits(block: usize, n: usize, isa: Isa) -> bool {
+/// Whether this CPU can look up blocks of this size.
+pub(crate) fn fits(block: usize, isa: Isa) -> bool {
     struct Has;
     impl Work for Has {
         type Output = bool;
@@ -30,16 +27,22 @@ pub(crate) fn fits(block: usize, n: usize, isa: Isa) -> bool {
             S::LOOKS_UP
         }
     }
-    n <= MOST_TOKENS && matches!(block, 2 | 4 | 8 | 16 | 32) && dispatch(isa, Has)
+    matches!(block, 2 | 4 | 8 | 16 | 32) && dispatch(isa, Has)
 }
 
-pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
+pub(crate) fn run<V: Value>(
+    isa: Isa,
+    weight: &Weight<'_, V>,
+    x: &[f32],
+    store: Store<'_>,
+    y: Shared,
+) {
     let Layout::Balanced { block, kept } = weight.layout else {
         unreachable!("chosen for the balanced layout only")
     };
     let n = x.len() / weight.cols;
     let tiles = weight.rows.div_ceil(TILE_ROWS);
-    let team = team(weight.work() * n, 5 * weight.work());
+    let team = team(weight.work() * n, (size_of::<V>() + 1) * weight.work());
     let parts = if team.threads > 1 { (team.threads * 4).min(tiles) } else { 1 };
     let multiply = |x: &[f32], stride| {
         for_each_part(parts, team, |at| {
@@ -61,8 +64,8 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y:
     });
 }
 
-struct LookUp<'a> {
-    weight: &'a Weight<'a>,
+struct LookUp<'a, V> {
+    weight: &'a Weight<'a, V>,
     layout: (usize, usize),
     tiles: std::ops::Range<usize>,
     x: &'a [f32],
@@ -73,7 +76,7 @@ struct LookUp<'a> {
     y: Shared,
 }
 
-impl Work for LookUp<'_> {
+impl<V: Value> Work for LookUp<'_, V> {
     type Output = ();
 
     #[inline(always)]
@@ -81,7 +84,7 @@ impl Work for LookUp<'_> {
         let (block, kept) = self.layout;
         let blocks = self.weight.cols.div_ceil(block);
         let pass = (PASS_COLUMNS / block).max(1);
-        let tile_bytes = 5 * TILE_ROWS * pass * kept.max(1);
+        let tile_bytes = (size_of::<V>() + 1) * TILE_ROWS * pass * kept.max(1);
         let chunk = (CHUNK_BYTES / tile_bytes).clamp(1, self.tiles.len().max(1));
         for first in self.tiles.clone().step_by(chunk) {
             let tiles = first..(first + chunk).min(self.tiles.end);
@@ -107,7 +110,7 @@ impl Work for LookUp<'_> {
     }
 }
 
-impl LookUp<'_> {
+impl<V: Value> LookUp<'_, V> {
     /// Adds the blocks of `range` to the outputs of `T` tokens; answers with `T`.
     #[inline(always)]
     unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(
@@ -156,6 +159,12 @@ impl LookUp<'_> {
                     let y = self.y.get().add((token + t) * weight.rows + row);
                     store::<S>(y, self.store.activate::<S>(sum, last), rows);
                 }
+                if last && self.store.activation == Activation::Gelu {
+                    for t in 0..T {
+                        let y = self.y.get().add((token + t) * weight.rows + row);
+                        store::<S>(y, gelu::<S>(load::<S>(y, rows)), rows);
+                    }
+                }
             }
         }
         T
@@ -171,7 +180,7 @@ impl LookUp<'_> {
     ) {
         // SAFETY: the caller checked the slot.
         unsafe {
-            let w = S::load(self.weight.values.as_ptr().add(slot * TILE_ROWS));
+            let w = V::load::<S>(self.weight.values.as_ptr().add(slot * TILE_ROWS));
             let index = S::index(self.weight.in_block.as_ptr().add(slot * TILE_ROWS));
             for t in 0..T {
                 sums[t] = S::fma(w, S::look_up(tables[t].0, tables[t].1, index), sums[t]);

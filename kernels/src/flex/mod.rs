@@ -9,71 +9,51 @@
 )]
 
 mod backend;
+mod cost;
 mod decode;
 mod gradient;
 mod grouped;
+mod kernel;
 mod look_up;
 mod masked;
 mod parallel;
+mod peak;
 mod rows;
 mod simd;
 mod store;
 mod tile;
+mod value;
 mod weight;
 
+pub(crate) use cost::{Matrix, choose};
+pub(crate) use kernel::Kernel;
+pub use peak::peak_gflops;
 pub(crate) use simd::Isa;
 pub(crate) use store::Store;
+pub(crate) use value::Value;
 pub(crate) use weight::Weight;
 
-use crate::Layout;
 use parallel::Shared;
-
-/// The kernel that [`run`] takes for a weight and a number of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kernel {
-    /// Weights streamed once, vectors along the rows of a group.
-    Decode,
-    /// Register tiles of gathered columns, vectors along tokens.
-    Tiles,
-    /// In-register look-up of a block's inputs, vectors along 16 rows.
-    LookUp,
-    /// Row after row, vectors along tokens.
-    Rows,
-}
-
-impl Kernel {
-    /// The choice for `n` tokens.
-    pub(crate) fn choose(layout: Layout, n: usize, isa: Isa) -> Self {
-        match layout {
-            Layout::Grouped { vector } if decode::fits(vector, n, isa) => Self::Decode,
-            Layout::Grouped { .. } => Self::Tiles,
-            Layout::Balanced { block, .. } if look_up::fits(block, n, isa) => Self::LookUp,
-            Layout::Balanced { .. } | Layout::Rows => Self::Rows,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Decode => "decode",
-            Self::Tiles => "tiles",
-            Self::LookUp => "look-up",
-            Self::Rows => "rows",
-        }
-    }
-}
 
 /// `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`.
 ///
 /// # Panics
 /// When slices do not have these lengths; the callers have checked them.
-pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>) -> Vec<f32> {
+pub(crate) fn run<V: Value>(
+    isa: Isa,
+    kernel: Kernel,
+    weight: &Weight<'_, V>,
+    x: &[f32],
+    store: Store<'_>,
+) -> Vec<f32> {
     let n = x.len() / weight.cols;
     assert_eq!(x.len(), n * weight.cols);
     assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
     let mut y = Vec::with_capacity(n * weight.rows);
     if n > 0 {
+        assert!(Kernel::candidates(weight.layout, n, isa).any(|candidate| candidate == kernel));
         let out = Shared::spare(&mut y);
-        match Kernel::choose(weight.layout, n, isa) {
+        match kernel {
             Kernel::Decode => decode::run(isa, weight, x, store, out),
             Kernel::LookUp => look_up::run(isa, weight, x, store, out),
             Kernel::Tiles | Kernel::Rows => tile::run(isa, weight, x, store, out),
@@ -87,7 +67,8 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Activation;
+    use crate::{Activation, Layout};
+    use half::{bf16, f16};
 
     fn noise(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed;
@@ -106,26 +87,46 @@ mod tests {
             .collect()
     }
 
-    /// Every instruction set of this CPU must agree with a plain float64 sum.
+    /// Every kernel on every instruction set of this CPU must agree with a plain float64 sum, whatever
+    /// its values are stored as.
     fn assert_every_isa_agrees(weight: Weight<'_>) {
-        let weight = weight.check().unwrap();
+        let halves: Vec<bf16> = weight.values.iter().copied().map(bf16::from_f32).collect();
+        let halves = Weight { values: halves.as_slice(), ..fields(&weight) };
+        let floats: Vec<f16> = weight.values.iter().copied().map(f16::from_f32).collect();
+        let floats = Weight { values: floats.as_slice(), ..fields(&weight) };
+        assert_agrees(weight.check().unwrap());
+        assert_agrees(halves.check().unwrap());
+        assert_agrees(floats.check().unwrap());
+    }
+
+    /// Everything but the values.
+    fn fields<'a, V>(weight: &Weight<'a>) -> Weight<'a, V> {
+        let Weight { rows, cols, layout, columns, in_block, offsets, order, .. } = *weight;
+        Weight { rows, cols, layout, values: &[], columns, in_block, offsets, order }
+    }
+
+    fn assert_agrees<V: Value>(weight: Weight<'_, V>) {
         let bias = noise(weight.rows, 9);
-        for isa in Isa::available() {
-            for n in [1, 2, 3, 5, 8, 9, 16, 33, 70] {
-                let x = noise(n * weight.cols, 5);
-                let store = Store { bias: Some(&bias), activation: Activation::Relu };
-                let y = run(isa, &weight, &x, store);
-                let mut expected: Vec<f64> =
-                    (0..n * weight.rows).map(|i| f64::from(bias[i % weight.rows])).collect();
-                weight.entries(0..weight.rows, |row, col, at| {
-                    for token in 0..n {
-                        let x = f64::from(x[token * weight.cols + col]);
-                        expected[token * weight.rows + row] += f64::from(weight.values[at]) * x;
+        for n in [1, 2, 3, 5, 8, 9, 16, 33, 70] {
+            let x = noise(n * weight.cols, 5);
+            let mut expected: Vec<f64> =
+                (0..n * weight.rows).map(|i| f64::from(bias[i % weight.rows])).collect();
+            weight.entries(0..weight.rows, |row, col, at| {
+                for token in 0..n {
+                    let x = f64::from(x[token * weight.cols + col]);
+                    let w = f64::from(weight.values[at].widen());
+                    expected[token * weight.rows + row] += w * x;
+                }
+            });
+            let store = Store { bias: Some(&bias), activation: Activation::Relu };
+            for isa in Isa::available() {
+                for kernel in Kernel::candidates(weight.layout, n, isa) {
+                    let y = run(isa, kernel, &weight, &x, store);
+                    for (i, (y, expected)) in y.iter().zip(&expected).enumerate() {
+                        let difference = (f64::from(*y) - expected.max(0.0)).abs();
+                        let name = (isa.name(), kernel.name());
+                        assert!(difference < 1e-4, "{name:?} n={n} [{i}]: {y} {expected}");
                     }
-                });
-                for (i, (y, expected)) in y.iter().zip(expected).enumerate() {
-                    let difference = (f64::from(*y) - expected.max(0.0)).abs();
-                    assert!(difference < 1e-4, "{} n={n} [{i}]: {y} {expected}", isa.name());
                 }
             }
         }

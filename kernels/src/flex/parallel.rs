@@ -141,21 +141,21 @@ pub(crate) fn part(len: usize, part: usize, parts: usize) -> std::ops::Range<usi
 #[allow(dead_code, reason = "only its size and alignment are used")]
 struct Line([f32; 16]);
 
-/// Hands out a buffer of `len` floats of unspecified content, aligned to cache lines and kept by this
-/// thread between calls.
+/// Hands out a buffer of `len` floats of unspecified content, aligned to cache lines. The thread keeps it
+/// between calls, and one more for every call inside another.
 pub(crate) fn with_scratch<R>(len: usize, use_it: impl FnOnce(&mut [f32]) -> R) -> R {
     thread_local! {
-        static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+        static SCRATCH: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
     }
     // Taken out while in use: a thread that waits in here may be given other work that needs scratch.
-    let mut lines = SCRATCH.with(|scratch| std::mem::take(&mut *scratch.borrow_mut()));
+    let mut lines = SCRATCH.with(|scratch| scratch.borrow_mut().pop()).unwrap_or_default();
     if lines.len() * 16 < len {
         lines.resize(len.div_ceil(16), Line([0.0; 16]));
     }
     // SAFETY: a line is 16 floats without padding, and there are at least `len` of them.
     let floats = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<f32>(), len) };
     let result = use_it(floats);
-    SCRATCH.with(|scratch| *scratch.borrow_mut() = lines);
+    SCRATCH.with(|scratch| scratch.borrow_mut().push(lines));
     result
 }
 

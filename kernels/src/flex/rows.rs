@@ -2,12 +2,18 @@
 //! tile.
 
 use super::simd::Simd;
-use super::{Store, Weight};
+use super::value::widened;
+use super::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 
 /// Columns per pass of the balanced kernel, so that their rows of the tile stay in the first-level
 /// cache while a chunk of rows uses them: 96 columns of 64 tokens are 24 KB.
 const PASS_COLUMNS: usize = 96;
+
+/// Blocks per pass.
+pub(crate) fn pass(block: usize) -> usize {
+    (PASS_COLUMNS / block).max(1)
+}
 
 /// Tiles of 16 rows per chunk, so that the sums of a chunk stay in the second-level cache.
 const CHUNK: usize = 64;
@@ -18,46 +24,57 @@ const CHUNK: usize = 64;
 /// `weight` is checked; `xt` holds `tile_rows` and `yt` `padded_rows` rows of `vectors · LANES` floats;
 /// no other thread touches these rows.
 #[inline(always)]
-pub(crate) unsafe fn balanced<S: Simd>(
-    weight: &Weight<'_>,
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn balanced<S: Simd, V: Value>(
+    weight: &Weight<'_, V>,
     layout: (usize, usize),
     store: Store<'_>,
     units: std::ops::Range<usize>,
     (xt, yt): (*const f32, *mut f32),
     vectors: usize,
+    window: &mut [f32],
 ) {
     // SAFETY: passed on. More rows at a time than hide the latency of a multiply-add (two a cycle, four
     // cycles each), as many as registers hold.
     unsafe {
         match (vectors, S::TALL) {
-            (1, _) => chunks::<S, 8, 1>(weight, layout, store, units, xt, yt),
-            (2, 8) => chunks::<S, 8, 2>(weight, layout, store, units, xt, yt),
-            (3, 8) => chunks::<S, 4, 3>(weight, layout, store, units, xt, yt),
-            (_, 8) => chunks::<S, 4, 4>(weight, layout, store, units, xt, yt),
-            (2, _) => chunks::<S, 4, 2>(weight, layout, store, units, xt, yt),
-            _ => chunks::<S, 4, 3>(weight, layout, store, units, xt, yt),
+            (1, _) => chunks::<S, V, 8, 1>(weight, layout, store, units, xt, yt, window),
+            (2, 8) => chunks::<S, V, 8, 2>(weight, layout, store, units, xt, yt, window),
+            (3, 8) => chunks::<S, V, 4, 3>(weight, layout, store, units, xt, yt, window),
+            (_, 8) => chunks::<S, V, 4, 4>(weight, layout, store, units, xt, yt, window),
+            (2, _) => chunks::<S, V, 4, 2>(weight, layout, store, units, xt, yt, window),
+            _ => chunks::<S, V, 4, 3>(weight, layout, store, units, xt, yt, window),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
-    weight: &Weight<'_>,
+#[allow(clippy::too_many_arguments)]
+unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
+    weight: &Weight<'_, V>,
     (block, kept): (usize, usize),
     store: Store<'_>,
     units: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
+    window: &mut [f32],
 ) {
     let width = VECTORS * S::LANES;
     let (per_row, blocks) = (weight.kept_per_row(), weight.cols.div_ceil(block));
-    let pass = (PASS_COLUMNS / block).max(1);
+    let pass = pass(block);
+    // From a slot to the same one of the next tile.
+    let ahead = per_row * TILE_ROWS;
     let mut chunk = units.start;
     while chunk < units.end {
         let chunk_end = (chunk + CHUNK).min(units.end);
         for from in (0..blocks).step_by(pass) {
             let to = (from + pass).min(blocks);
             for tile in chunk..chunk_end {
+                let end = if to == blocks { per_row } else { to * kept };
+                let slots = tile * per_row + from * kept..tile * per_row + end;
+                let values = &weight.values[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
+                let values = widened::<S, V>(values, window);
+                let in_block = &weight.in_block[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
                 for at in (0..TILE_ROWS).step_by(ROWS) {
                     let first_row = tile * TILE_ROWS + at;
                     // SAFETY: slots below `per_row` of 16 rows each exist; `yt` has room for the rows
@@ -77,10 +94,12 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
                         for b in from..to {
                             let x = xt.add(b * block * width);
                             let last = if b + 1 == blocks { per_row } else { (b + 1) * kept };
-                            let entry = (tile * per_row + b * kept) * TILE_ROWS + at;
-                            let mut values = weight.values.as_ptr().add(entry);
-                            let mut index = weight.in_block.as_ptr().add(entry);
+                            let entry = (b - from) * kept * TILE_ROWS + at;
+                            let mut values = values.add(entry);
+                            let mut index = in_block.as_ptr().add(entry);
                             for _ in b * kept..last {
+                                S::prefetch(values.wrapping_add(ahead));
+                                S::prefetch(index.wrapping_add(ahead).cast());
                                 for i in 0..ROWS {
                                     let w = S::splat(*values.add(i));
                                     let row = x.add(usize::from(*index.add(i)) * width);
@@ -99,6 +118,9 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
                                 S::store(out.add(i * width + j * S::LANES), sum);
                             }
                         }
+                        if to == blocks {
+                            store.finish::<S>(out, ROWS * width);
+                        }
                     }
                 }
             }
@@ -112,41 +134,45 @@ unsafe fn chunks<S: Simd, const ROWS: usize, const VECTORS: usize>(
 /// # Safety
 /// As [`balanced`].
 #[inline(always)]
-pub(crate) unsafe fn plain<S: Simd>(
-    weight: &Weight<'_>,
+pub(crate) unsafe fn plain<S: Simd, V: Value>(
+    weight: &Weight<'_, V>,
     store: Store<'_>,
     units: std::ops::Range<usize>,
     (xt, yt): (*const f32, *mut f32),
     vectors: usize,
+    window: &mut [f32],
 ) {
     let rows = units.start * TILE_ROWS..(units.end * TILE_ROWS).min(weight.rows);
     // SAFETY: passed on.
     unsafe {
         match vectors {
-            1 => plain_rows::<S, 1>(weight, store, rows, xt, yt),
-            2 => plain_rows::<S, 2>(weight, store, rows, xt, yt),
-            3 => plain_rows::<S, 3>(weight, store, rows, xt, yt),
-            _ => plain_rows::<S, 4>(weight, store, rows, xt, yt),
+            1 => plain_rows::<S, V, 1>(weight, store, rows, xt, yt, window),
+            2 => plain_rows::<S, V, 2>(weight, store, rows, xt, yt, window),
+            3 => plain_rows::<S, V, 3>(weight, store, rows, xt, yt, window),
+            _ => plain_rows::<S, V, 4>(weight, store, rows, xt, yt, window),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn plain_rows<S: Simd, const VECTORS: usize>(
-    weight: &Weight<'_>,
+unsafe fn plain_rows<S: Simd, V: Value, const VECTORS: usize>(
+    weight: &Weight<'_, V>,
     store: Store<'_>,
     rows: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
+    window: &mut [f32],
 ) {
     /// Kept weights at a time, each with sums of its own, to hide the latency of a multiply-add.
     const CHAINS: usize = 4;
     let width = VECTORS * S::LANES;
     for row in rows {
         let range = weight.offsets[row] as usize..weight.offsets[row + 1] as usize;
-        let (columns, values) = (&weight.columns[range.clone()], &weight.values[range]);
-        // SAFETY: columns were checked against the rows of `xt`.
+        let columns = &weight.columns[range.clone()];
+        let values = widened::<S, V>(&weight.values[range], window);
+        // SAFETY: columns were checked against the rows of `xt`; as many values were widened.
         unsafe {
+            let values = std::slice::from_raw_parts(values, columns.len());
             let mut sums = [[S::zero(); VECTORS]; CHAINS];
             let (mut c, mut v) = (columns.chunks_exact(CHAINS), values.chunks_exact(CHAINS));
             for (columns, values) in (&mut c).zip(&mut v) {
@@ -163,6 +189,7 @@ unsafe fn plain_rows<S: Simd, const VECTORS: usize>(
                 let sum = S::add(S::splat(store.bias(row)), S::add(low, high));
                 S::store(yt.add(row * width + j * S::LANES), store.activate::<S>(sum, true));
             }
+            store.finish::<S>(yt.add(row * width), width);
         }
     }
 }

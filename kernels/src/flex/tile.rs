@@ -2,8 +2,9 @@
 
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Store, Weight, grouped, rows};
+use super::{Store, Value, Weight, grouped, rows};
 use crate::Layout;
+use crate::layout::TILE_ROWS;
 
 /// Parts that a shared phase is cut into, per thread: a thread that wakes late still finds some.
 const PARTS_PER_THREAD: usize = 4;
@@ -52,16 +53,25 @@ pub(crate) fn width(isa: Isa, tile: &Tile) -> usize {
     tile.vectors * dispatch(isa, Limits { grouped: false }).0
 }
 
-pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y: Shared) {
+pub(crate) fn run<V: Value>(
+    isa: Isa,
+    weight: &Weight<'_, V>,
+    x: &[f32],
+    store: Store<'_>,
+    y: Shared,
+) {
     let n = x.len() / weight.cols;
-    let team = team(weight.work() * n, 4 * weight.work());
+    let team = team(weight.work() * n, size_of::<V>() * weight.work());
     let tiles = cut(isa, weight.layout, n, team.threads);
     let (x_rows, y_rows, rows) = (weight.tile_rows(), weight.padded_rows(), weight.rows);
     let pack = |tile: &Tile, features, xt| {
         dispatch(isa, Pack { x, cols: weight.cols, tile, features, xt });
     };
-    let multiply =
-        |tile: &Tile, units, xt, yt| dispatch(isa, Multiply { weight, store, tile, units, xt, yt });
+    let multiply = |tile: &Tile, units, xt, yt| {
+        with_scratch(window(weight), |window| {
+            dispatch(isa, Multiply { weight, store, tile, units, xt, yt, window });
+        });
+    };
     let unpack = |tile: &Tile, range, yt| {
         dispatch(isa, Unpack { yt, rows, tile, range, y });
     };
@@ -98,39 +108,52 @@ pub(crate) fn run(isa: Isa, weight: &Weight<'_>, x: &[f32], store: Store<'_>, y:
 }
 
 /// The pieces of a weight that threads may share out: groups, or tiles of 16 rows.
-fn units(weight: &Weight<'_>) -> usize {
+fn units<V>(weight: &Weight<'_, V>) -> usize {
     match weight.layout {
         Layout::Grouped { vector } => weight.rows.div_ceil(vector),
-        Layout::Balanced { .. } | Layout::Rows => weight.rows.div_ceil(crate::layout::TILE_ROWS),
+        Layout::Balanced { .. } | Layout::Rows => weight.rows.div_ceil(TILE_ROWS),
     }
 }
 
-struct Multiply<'a> {
-    weight: &'a Weight<'a>,
+/// Floats that a kernel widens at a time, and uses more than once.
+fn window<V: Value>(weight: &Weight<'_, V>) -> usize {
+    match weight.layout {
+        _ if V::IS_F32 => 0,
+        Layout::Grouped { vector } => grouped::PASS * vector,
+        Layout::Balanced { block, .. } => rows::pass(block) * block * TILE_ROWS,
+        Layout::Rows => weight.cols,
+    }
+}
+
+struct Multiply<'a, V> {
+    weight: &'a Weight<'a, V>,
     store: Store<'a>,
     tile: &'a Tile,
     units: std::ops::Range<usize>,
     xt: Shared,
     yt: Shared,
+    /// Room for values on their way to f32, see [`window`].
+    window: &'a mut [f32],
 }
 
-impl Work for Multiply<'_> {
+impl<V: Value> Work for Multiply<'_, V> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let Self { weight, store, units, .. } = self;
+        let Self { weight, store, units, window, .. } = self;
         let (tiles, vectors) = ((self.xt.get().cast_const(), self.yt.get()), self.tile.vectors);
         // SAFETY: `xt` holds the tile's packed input, `yt` room for every row; units are disjoint.
         unsafe {
             match weight.layout {
                 Layout::Grouped { vector } => {
-                    grouped::run::<S>(weight, vector, store, units, tiles, vectors);
+                    grouped::run::<S, V>(weight, vector, store, units, tiles, vectors, window);
                 }
                 Layout::Balanced { block, kept } => {
-                    rows::balanced::<S>(weight, (block, kept), store, units, tiles, vectors);
+                    let layout = (block, kept);
+                    rows::balanced::<S, V>(weight, layout, store, units, tiles, vectors, window);
                 }
-                Layout::Rows => rows::plain::<S>(weight, store, units, tiles, vectors),
+                Layout::Rows => rows::plain::<S, V>(weight, store, units, tiles, vectors, window),
             }
         }
     }

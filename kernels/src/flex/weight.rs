@@ -3,11 +3,11 @@ use crate::layout::TILE_ROWS;
 
 /// A packed weight whose indices have been checked: kernels may trust them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weight<'a> {
+pub(crate) struct Weight<'a, V = f32> {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) layout: Layout,
-    pub(crate) values: &'a [f32],
+    pub(crate) values: &'a [V],
     /// Column ids of grouped and row layouts.
     pub(crate) columns: &'a [i32],
     /// In-block columns of the balanced layout.
@@ -17,7 +17,7 @@ pub(crate) struct Weight<'a> {
     pub(crate) order: &'a [i32],
 }
 
-impl Weight<'_> {
+impl<V> Weight<'_, V> {
     /// Checks everything a kernel would otherwise read or write out of bounds.
     ///
     /// In-block columns need no check: a byte reaches at most 255 rows past its block's first, and
@@ -56,8 +56,9 @@ impl Weight<'_> {
                 }
                 expect("values", self.values.len(), self.in_block.len())?;
                 let tiles = self.rows.div_ceil(TILE_ROWS) * TILE_ROWS;
+                let (full, rest) = (self.cols / block * kept, self.cols % block);
                 if !self.values.len().is_multiple_of(tiles)
-                    || self.kept_per_row() < self.cols / block * kept
+                    || !(full..=full + rest).contains(&self.kept_per_row())
                 {
                     return Err(format!("{} values for {} rows", self.values.len(), self.rows));
                 }
@@ -67,6 +68,8 @@ impl Weight<'_> {
                 expect("row offsets", self.offsets.len(), self.rows + 1)?;
                 self.check_offsets()?;
                 self.check_columns()?;
+                let widest = self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max();
+                expect_within("weights of a row", widest.unwrap_or(0).max(1) as usize, self.cols)?;
             }
         }
         Ok(self)

@@ -13,7 +13,8 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for (name, pattern, packed) in layers(arguments, &device)? {
         for &batch in &arguments.batch {
-            let row = report::bench(&packed, pattern, batch, &device);
+            let float = arguments.dtype.unwrap_or_default().into();
+            let row = report::bench(&packed, pattern, float, batch, &device);
             if !arguments.json {
                 eprintln!("{} x {}, batch {batch}: {:.2}x", row.rows, row.cols, row.speedup);
             }
@@ -89,6 +90,7 @@ fn table(rows: &[BenchRow]) -> String {
         "speed-up",
         "GFLOP/s kept",
         "kernel",
+        "because",
     ];
     let mut cells = vec![heading.map(String::from).to_vec()];
     cells.extend(rows.iter().map(|row| {
@@ -103,6 +105,7 @@ fn table(rows: &[BenchRow]) -> String {
             format!("{:.2}x", row.speedup),
             format!("{:.1}", row.kept_gflops),
             row.kernel.clone(),
+            output::prediction(row.predicted),
         ]
     }));
     output::table(&cells)

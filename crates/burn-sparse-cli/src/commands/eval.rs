@@ -13,7 +13,10 @@ use crate::output;
 
 pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, arguments.dtype)?;
-    let (path, checkpoint) = checkpoint::read(&arguments.checkpoint)?;
+    let (path, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
+    if let Some(dtype) = arguments.dtype.filter(|_| device == Device::flex()) {
+        checkpoint = checkpoint.with_float(dtype.into())?;
+    }
     let Some(recipe) = &checkpoint.provenance.recipe else {
         return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());
     };

@@ -1,7 +1,7 @@
-use burn_sparse::checkpoint::{FloatType, Format};
+use burn_sparse::checkpoint::Format;
 
 use super::{Failure, checkpoint};
-use crate::args::{Dtype, ExportArguments, ExportFormat, Layout, bad_usage};
+use crate::args::{ExportArguments, ExportFormat, Layout, bad_usage};
 use crate::output;
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
@@ -19,11 +19,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     };
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
     if let Some(dtype) = arguments.dtype {
-        checkpoint = checkpoint.with_float(match dtype {
-            Dtype::F32 => FloatType::F32,
-            Dtype::F16 => FloatType::F16,
-            Dtype::Bf16 => FloatType::BF16,
-        })?;
+        checkpoint = checkpoint.with_float(dtype.into())?;
     }
     checkpoint.write(&arguments.out, format)?;
     let bytes = std::fs::metadata(&arguments.out)?.len();

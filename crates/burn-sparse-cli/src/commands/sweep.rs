@@ -7,7 +7,7 @@ use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
 use super::{Failure, recipe};
-use crate::args::{Dtype, SweepArguments};
+use crate::args::SweepArguments;
 use crate::device::device;
 use crate::output::{self, Progress};
 
@@ -16,7 +16,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     if recipe.prune.is_empty() {
         return Err("the recipe has no [[prune]] table: there is nothing to vary".into());
     }
-    let device = device(&arguments.device, Dtype::F32)?;
+    let device = device(&arguments.device, None)?;
     let as_it_is = Method { name: String::new(), sets: Vec::new() };
     let sweep = Sweep {
         methods: match arguments.methods.is_empty() {

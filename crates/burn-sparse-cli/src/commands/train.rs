@@ -13,7 +13,7 @@ use crate::output::{self, Progress};
 
 pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
-    let device = device(&arguments.device, crate::args::Dtype::F32)?;
+    let device = device(&arguments.device, None)?;
     let folder = match &arguments.run_dir {
         Some(folder) => folder.clone(),
         None => new_folder(arguments.recipe.as_deref()),

@@ -71,9 +71,7 @@ impl Checkpoint {
         if form == Form::Dense {
             return Ok(model);
         }
-        let packed = self.packed().map(|(name, entry)| {
-            (name.to_string(), (entry.view.clone(), entry.pattern, entry.packed.clone()))
-        });
+        let packed = self.packed().map(|(name, entry)| (name.to_string(), entry.clone()));
         Ok(model.apply_reparameterization(PackInto::new(packed.collect())))
     }
 

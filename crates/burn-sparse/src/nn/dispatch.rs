@@ -4,7 +4,7 @@ use burn::module::ParamId;
 use burn_sparse_kernels::Choice;
 
 /// A packed weight that was used, and what ran for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Dispatched {
     /// The weight.
     pub weight: ParamId,

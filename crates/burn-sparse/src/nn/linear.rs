@@ -1,7 +1,7 @@
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{Choice, select, sparse_linear};
+use burn_sparse_kernels::{Choice, Reason, select, sparse_linear};
 
 use super::Packed;
 use super::dispatch::dispatched;
@@ -58,10 +58,15 @@ impl Linear {
         if let Some(packed) = self.weight.reparameterization::<Packed>() {
             let tensors = packed.tensors(self.weight.base());
             let tokens = input.shape().num_elements() / tensors.cols.max(1);
-            let choice = select(tensors.layout, tokens, input.dtype(), &input.device());
+            let choice = select(&tensors, tokens, input.dtype(), &input.device());
             dispatched(self.weight.id, &choice);
-            if let Choice::Sparse(_) = choice {
-                return sparse_linear(input, &tensors, bias, activation);
+            match choice {
+                Choice::Sparse { .. } => return sparse_linear(input, &tensors, bias, activation),
+                Choice::Dense { reason: Reason::Slower(_) } => {
+                    let dense = packed.dense(tensors.values);
+                    return activation.apply(linear(input, dense, bias));
+                }
+                Choice::Dense { reason: Reason::Unsupported(_) } => {}
             }
         }
         activation.apply(linear(input, self.weight.val(), bias))

@@ -4,6 +4,7 @@
 mod dispatch;
 mod linear;
 mod packed;
+mod unpacked;
 
 pub use dispatch::{Dispatched, record_dispatch};
 pub use linear::{Activation, Linear, LinearConfig};

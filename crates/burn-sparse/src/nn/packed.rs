@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
-use burn::tensor::{IndexingUpdateOp, Int, Shape, Tensor};
+use burn::tensor::{Device, FloatDType, IndexingUpdateOp, Int, Shape, Tensor};
 use burn_sparse_kernels::{Layout, PackedTensors};
-use burn_sparse_pattern::format::View;
-use burn_sparse_pattern::{Packed as PackedMatrix, Pattern};
+use burn_sparse_pattern::Pattern;
+use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
+use super::unpacked::Unpacked;
 use crate::train::ids;
 
 /// A packed weight: the stored base holds only the kept values, the dense weight is gone.
@@ -23,6 +24,8 @@ pub struct Packed {
     pattern: Pattern,
     #[module(skip)]
     layout: Layout,
+    #[module(skip)]
+    unpacked: Unpacked,
 }
 
 impl Packed {
@@ -49,6 +52,11 @@ impl Packed {
             order: self.order.val(),
         }
     }
+
+    /// The dense weight, unpacked once.
+    pub(crate) fn dense(&self, base: Tensor<2>) -> Tensor<2> {
+        self.unpacked.get(&base, || self.apply(base.clone()))
+    }
 }
 
 impl Reparameterization for Packed {
@@ -67,6 +75,8 @@ impl Reparameterization for Packed {
         let values = values.clone().reshape([values.shape().num_elements()]);
         let kept = values.select(0, ids(from, &device));
         let dense = Tensor::<1>::zeros([self.view.rows() * self.view.cols()], &device);
+        // Values of 16 bits are read by a CPU that computes in f32.
+        let kept = kept.cast(dense.dtype());
         let dense = dense.select_assign(0, ids(to, &device), kept, IndexingUpdateOp::Add);
         dense.reshape(Shape::from(self.view.stored_shape()))
     }
@@ -74,12 +84,15 @@ impl Reparameterization for Packed {
 
 /// Replaces dense weights by packed ones, by path.
 pub struct PackInto {
-    weights: BTreeMap<String, (View, Pattern, PackedMatrix)>,
+    weights: BTreeMap<String, PackedEntry>,
 }
 
 impl PackInto {
-    /// Takes the packed matrix of every path.
-    pub fn new(weights: BTreeMap<String, (View, Pattern, PackedMatrix)>) -> Self {
+    /// Takes the packed weight of every path.
+    ///
+    /// A CPU keeps two-byte values as such and widens them as it reads, which halves the bytes that a
+    /// small batch waits for. GPUs hold values in the type they compute in, training devices in f32.
+    pub fn new(weights: BTreeMap<String, PackedEntry>) -> Self {
         Self { weights }
     }
 }
@@ -92,13 +105,22 @@ impl Reparameterizer for PackInto {
         path: &str,
         param: Param<Tensor<D>>,
     ) -> (Param<Tensor<D>>, Option<Packed>) {
-        let Some((view, pattern, packed)) = self.weights.remove(path) else { return (param, None) };
-        let tensors = PackedTensors::from_packed(&packed, &param.lazy_device());
+        let Some(PackedEntry { view, pattern, packed, float, .. }) = self.weights.remove(path)
+        else {
+            return (param, None);
+        };
+        let device = param.lazy_device();
+        let tensors = PackedTensors::from_packed(&packed, &device);
+        let tensors = match float {
+            FloatType::F16 if device == Device::flex() => tensors.cast(FloatDType::F16),
+            FloatType::BF16 if device == Device::flex() => tensors.cast(FloatDType::BF16),
+            _ => tensors,
+        };
         let mut shape = [1; D];
         shape[..2].copy_from_slice(&tensors.values.dims());
         // A materialized weight is no leaf any more; on a training device the kept values are one.
         let base = Param::initialized(param.id, tensors.values.reshape(Shape::new(shape)))
-            .set_require_grad(param.lazy_device().is_autodiff());
+            .set_require_grad(device.is_autodiff());
         let int = |tensor| Param::initialized(ParamId::new(), tensor);
         let packed = Packed {
             index: int(tensors.index),
@@ -107,6 +129,7 @@ impl Reparameterizer for PackInto {
             view,
             pattern,
             layout: tensors.layout,
+            unpacked: Unpacked::default(),
         };
         (base, Some(packed))
     }

@@ -3,7 +3,8 @@ use std::time::Instant;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use burn_sparse_pattern::format::View;
+use burn_sparse_kernels::Predicted;
+use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 use burn_sparse_pattern::{Packed, Pattern};
 use serde::{Deserialize, Serialize};
 
@@ -48,18 +49,29 @@ pub struct BenchRow {
     pub kept_gflops: f64,
     /// The kernel that ran.
     pub kernel: String,
+    /// What the choice rested on, where it rested on measured costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
 }
 
 /// Times a packed weight against the dense layer it came from, on random inputs, both through Burn
 /// modules; samples alternate, so that whatever slows the machine slows both.
-pub fn bench(packed: &Packed, pattern: Pattern, batch: usize, device: &Device) -> BenchRow {
+///
+/// On the CPU, values of the packed weight are kept as `float`.
+pub fn bench(
+    packed: &Packed,
+    pattern: Pattern,
+    float: FloatType,
+    batch: usize,
+    device: &Device,
+) -> BenchRow {
     let (rows, cols) = (packed.rows(), packed.cols());
     let mask = packed.mask();
     let copies = match *device == Device::flex() {
         true => 1,
         false => (ROTATED / (mask.kept() * size_of::<f32>()).max(1)).clamp(1, COPIES),
     };
-    let pairs = (0..copies).map(|_| layers(packed, pattern, device));
+    let pairs = (0..copies).map(|_| layers(packed, pattern, float, device));
     let (dense, sparse): (Vec<Linear>, Vec<Linear>) = pairs.unzip();
     let x = Tensor::<2>::random([batch, cols], Distribution::Uniform(-1.0, 1.0), device);
 
@@ -79,7 +91,8 @@ pub fn bench(packed: &Packed, pattern: Pattern, batch: usize, device: &Device) -
     }
     let [dense_s, sparse_s] = times.map(median);
     let (_, ran) = record_dispatch(|| sparse[0].forward(x.clone()));
-    let kernel = ran.first().map_or("none".into(), |ran| ran.choice.to_string());
+    let choice = ran.first().map(|ran| ran.choice);
+    let kernel = choice.map_or("none".into(), |choice| choice.to_string());
     BenchRow {
         name: None,
         rows,
@@ -92,18 +105,26 @@ pub fn bench(packed: &Packed, pattern: Pattern, batch: usize, device: &Device) -
         speedup: dense_s / sparse_s,
         kept_gflops: 2.0 * (mask.kept() * batch) as f64 / sparse_s / 1e9,
         kernel,
+        predicted: choice.and_then(|choice| choice.predicted()),
     }
 }
 
 /// The dense layer and the same packed, in buffers of their own.
-fn layers(packed: &Packed, pattern: Pattern, device: &Device) -> (Linear, Linear) {
+fn layers(
+    packed: &Packed,
+    pattern: Pattern,
+    float: FloatType,
+    device: &Device,
+) -> (Linear, Linear) {
     let (rows, cols) = (packed.rows(), packed.cols());
     let view = View::Linear { rows, cols };
     let stored = TensorData::new(view.to_stored(&packed.unpack()), [cols, rows]);
     let weight = Param::from_tensor(Tensor::from_data(stored, device));
     let bias = Tensor::random([rows], Distribution::Uniform(-1.0, 1.0), device);
     let dense = Linear { weight, bias: Some(Param::from_tensor(bias)) };
-    let weights = [("weight".to_string(), (view, pattern, packed.clone()))];
+    let packed = packed.clone();
+    let entry = PackedEntry { layer: String::new(), view, pattern, packed, float };
+    let weights = [("weight".to_string(), entry)];
     let sparse = dense.clone().apply_reparameterization(PackInto::new(weights.into()));
     (dense, sparse)
 }

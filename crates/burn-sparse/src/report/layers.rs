@@ -1,4 +1,5 @@
 use burn::module::Module;
+use burn_sparse_kernels::Predicted;
 use burn_sparse_pattern::Packed;
 use burn_sparse_pattern::format::View;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct LayerReport {
     pub mask_hash: Option<String>,
     /// What ran when `forward` was called: a kernel's name, or `dense, because …`.
     pub kernel: String,
+    /// What the choice rested on, where it rested on measured costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
 }
 
 /// Runs `forward` once and reports every matrix of the model with the kernel that really ran.
@@ -65,5 +69,6 @@ fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> L
         sparsity: packed.map_or(0.0, Packed::sparsity),
         mask_hash: packed.map(Packed::mask_hash),
         kernel,
+        predicted: run.and_then(|run| run.choice.predicted()),
     }
 }

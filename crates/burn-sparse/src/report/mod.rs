@@ -5,4 +5,5 @@ mod layers;
 pub mod plot;
 
 pub use bench::{BenchRow, bench};
+pub use burn_sparse_kernels::Predicted;
 pub use layers::{LayerReport, layers};

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
-use burn_sparse_pattern::format::View;
+use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 use burn_sparse_pattern::{Distribution, Mask, Packed, Pattern, PatternError, RowOrder};
 
 use super::TrainError;
@@ -89,7 +89,9 @@ impl<M: Module> Pruned<M> {
         let packed = self.packed()?;
         let weights = self.weights.iter().filter_map(|weight| {
             let packed = packed.get(&weight.name)?.clone();
-            Some((weight.name.clone(), (weight.view.clone(), weight.pattern, packed)))
+            let (view, pattern, layer) = (weight.view.clone(), weight.pattern, String::new());
+            let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32 };
+            Some((weight.name.clone(), entry))
         });
         let into = PackInto::new(weights.collect());
         Ok(self.model.clone().materialize().apply_reparameterization(into))

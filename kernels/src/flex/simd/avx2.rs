@@ -1,8 +1,10 @@
 use std::arch::x86_64::*;
 
+use half::{bf16, f16};
+
 use super::Simd;
 
-/// AVX2 with FMA: 16 registers of 8 floats.
+/// AVX2 with FMA and F16C: 16 registers of 8 floats.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2;
 
@@ -15,7 +17,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn zero() -> Self::F {
-        // SAFETY: callers run with AVX2 and FMA (see `Simd`); so in every method below, where the
+        // SAFETY: callers run with AVX2, FMA and F16C (see `Simd`); so in every method below, where the
         // caller also vouches for the pointers.
         unsafe { _mm256_setzero_ps() }
     }
@@ -48,6 +50,37 @@ impl Simd for Avx2 {
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { _mm256_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self::F {
+        // SAFETY: as in `zero`. A bf16 is the upper half of its f32.
+        unsafe {
+            let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const f32) {
+        // SAFETY: as in `zero`; a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
     #[inline(always)]

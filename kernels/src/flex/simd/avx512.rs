@@ -1,5 +1,7 @@
 use std::arch::x86_64::*;
 
+use half::{bf16, f16};
+
 use super::Simd;
 
 /// AVX-512 F, BW, DQ, VL: 32 registers of 16 floats.
@@ -48,6 +50,36 @@ impl Simd for Avx512 {
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(at: *const f32) {
+        // SAFETY: as in `zero`; a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self::F {
+        // SAFETY: as in `zero`. A bf16 is the upper half of its f32.
+        unsafe {
+            let words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
     }
 
     #[inline(always)]

@@ -16,6 +16,8 @@ pub(crate) use avx512::Avx512;
 pub(crate) use neon::Neon;
 pub(crate) use scalar::Scalar;
 
+use half::{bf16, f16};
+
 /// An instruction set.
 ///
 /// Kernels call these from plain loops, never from closures: a closure is compiled without the set's
@@ -44,8 +46,39 @@ pub(crate) trait Simd: Copy + 'static {
     /// `a · b + c`.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
-    /// The larger one; NaN where `b` is NaN.
+    /// The larger one; NaN where `b` is NaN, as in [`Self::min`].
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
+
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F;
+
+    /// `LANES` values of half the width.
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self::F {
+        let mut lanes = [0.0_f32; 16];
+        for (i, lane) in lanes.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: the caller vouches for `LANES` values.
+            *lane = unsafe { from.add(i).read_unaligned() }.to_f32();
+        }
+        // SAFETY: no vector is longer than the array.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+
+    /// `LANES` values of half the width.
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self::F {
+        let mut lanes = [0.0_f32; 16];
+        for (i, lane) in lanes.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: the caller vouches for `LANES` values.
+            *lane = unsafe { from.add(i).read_unaligned() }.to_f32();
+        }
+        // SAFETY: no vector is longer than the array.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+
+    /// Asks for a cache line that will be read some time later; the address need not exist.
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const f32) {}
 
     /// Writes the `LANES x LANES` block at `from` transposed to `to`; strides in floats.
     #[inline(always)]
@@ -106,7 +139,10 @@ impl Isa {
             {
                 found.push(Self::Avx512);
             }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c")
+            {
                 found.push(Self::Avx2);
             }
         }
@@ -146,7 +182,7 @@ pub(crate) fn dispatch<W: Work>(isa: Isa, work: W) -> W::Output {
         unsafe { work.run::<Avx512>() }
     }
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     fn avx2<W: Work>(work: W) -> W::Output {
         // SAFETY: this function's features are the ones `Avx2` uses.
         unsafe { work.run::<Avx2>() }

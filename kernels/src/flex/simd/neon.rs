@@ -1,5 +1,7 @@
 use std::arch::aarch64::*;
 
+use half::bf16;
+
 use super::Simd;
 
 /// NEON: 32 registers of 4 floats.
@@ -48,6 +50,22 @@ impl Simd for Neon {
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { vmaxq_f32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vminq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { vdivq_f32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self::F {
+        // SAFETY: as in `zero`. A bf16 is the upper half of its f32.
+        unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from.cast()))) }
     }
 
     type Index = ();

@@ -44,6 +44,15 @@ impl Simd for Scalar {
         std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
     }
 
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+
     type Index = ();
 
     unsafe fn index(_from: *const u8) -> Self::Index {

@@ -1,0 +1,170 @@
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::Instant;
+
+use burn::tensor::module::linear;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+use super::fit::fit;
+use super::{Costs, DENSE, VECTORS, subject};
+use crate::flex::{Isa, Kernel};
+use crate::functions::run;
+use crate::layout::TILE_ROWS;
+use crate::{Activation, Layout, PackedTensors};
+
+const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// Rows, columns, and how many of 16 weights are kept: large and small, dense and thin, wide and tall.
+const WEIGHTS: [(usize, usize, usize); 6] =
+    [(32, 32, 8), (384, 384, 8), (384, 384, 1), (1024, 1024, 4), (32, 1536, 4), (1536, 32, 4)];
+
+/// Rounds over the whole table, of which the fastest run of every cell counts: whatever else goes on on
+/// the machine can only slow a run, and rarely lasts through all of them.
+const ROUNDS: usize = 6;
+
+/// Seconds that a cell of the table takes in each.
+const SECONDS: f64 = 150e-6;
+
+/// One thing to time.
+struct Cell {
+    subject: &'static str,
+    /// Which of [`TOKENS`].
+    at: usize,
+    terms: [f64; 4],
+    run: Box<dyn Fn()>,
+    best: f64,
+}
+
+/// Times everything that can be chosen.
+pub(super) fn measure() -> Costs {
+    let mut cells = cells();
+    for _ in 0..ROUNDS {
+        for cell in &mut cells {
+            cell.best = cell.best.min(fastest(&cell.run));
+        }
+    }
+    let mut samples: BTreeMap<&str, Vec<Vec<([f64; 4], f64)>>> = BTreeMap::new();
+    for cell in &cells {
+        let curve = samples.entry(cell.subject).or_default();
+        curve.resize(curve.len().max(cell.at + 1), Vec::new());
+        curve[cell.at].push((cell.terms, cell.best));
+    }
+    let fitted = |samples: &Vec<_>| fit(samples).map(|seconds| seconds * 1e9);
+    let nanoseconds = samples
+        .into_iter()
+        .map(|(subject, curve)| (subject.to_string(), curve.iter().map(fitted).collect()));
+    Costs { machine: String::new(), tokens: TOKENS.to_vec(), nanoseconds: nanoseconds.collect() }
+}
+
+fn cells() -> Vec<Cell> {
+    let mut layouts: Vec<Layout> = VECTORS.map(|vector| Layout::Grouped { vector }).to_vec();
+    // The block of the look-up kernel's widest table; what is kept of it varies.
+    layouts.extend([Layout::Balanced { block: 32, kept: 0 }, Layout::Rows]);
+    let mut cells = Vec::new();
+    for (rows, cols, kept) in WEIGHTS {
+        let bias = tensor([rows]);
+        for (place, &layout) in layouts.iter().enumerate() {
+            let weight = weight(layout, rows, cols, kept);
+            let matrix = weight.matrix();
+            for (at, n) in TOKENS.into_iter().enumerate() {
+                let x = tensor([n, cols]);
+                let mut add = |subject, run| {
+                    let terms = matrix.terms(subject);
+                    cells.push(Cell { subject, at, terms, run, best: f64::INFINITY });
+                };
+                if place == 0 {
+                    let (x, bias, dense) = (x.clone(), bias.clone(), tensor([cols, rows]));
+                    let run = move || {
+                        black_box(linear(x.clone(), dense.clone(), Some(bias.clone())));
+                    };
+                    add(DENSE, Box::new(run) as Box<dyn Fn()>);
+                }
+                for kernel in Kernel::candidates(layout, n, Isa::detect()) {
+                    let (x, bias, weight) = (x.clone(), bias.clone(), weight.clone());
+                    let run = move || {
+                        let (x, bias) = (x.clone(), Some(bias.clone()));
+                        let kernel = Some(kernel);
+                        black_box(run(x, &weight, bias, Activation::None, kernel));
+                    };
+                    add(subject(kernel, layout), Box::new(run));
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Seconds of the fastest of some runs.
+fn fastest(run: &dyn Fn()) -> f64 {
+    let started = Instant::now();
+    let mut best = f64::INFINITY;
+    while started.elapsed().as_secs_f64() < SECONDS {
+        let run_started = Instant::now();
+        run();
+        best = best.min(run_started.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// A packed weight with `kept` of every 16 columns, other ones for every group or row.
+fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensors {
+    let (mut index, mut offsets) = (Vec::new(), vec![0]);
+    let mut columns = |which: usize| {
+        index.extend((0..cols).filter(|col| (col * 7 + which * 5 + col / 16) % 16 < kept));
+        offsets.push(index.len());
+    };
+    let (layout, lanes) = match layout {
+        Layout::Grouped { vector } => {
+            (0..rows.div_ceil(vector)).for_each(&mut columns);
+            (layout, vector)
+        }
+        Layout::Rows => {
+            (0..rows).for_each(&mut columns);
+            (layout, 1)
+        }
+        Layout::Balanced { block, .. } => {
+            let (kept, step) = (block * kept / 16, 16 / kept);
+            for tile in 0..rows.div_ceil(TILE_ROWS) {
+                for slot in 0..cols / block * kept {
+                    let in_block = |row| slot % kept * step + (row + tile) % step;
+                    index.extend((0..TILE_ROWS).map(in_block));
+                }
+            }
+            (Layout::Balanced { block, kept }, TILE_ROWS)
+        }
+    };
+    let order: Vec<usize> = match layout {
+        Layout::Grouped { .. } => (0..rows).collect(),
+        _ => Vec::new(),
+    };
+    let slots = match layout {
+        Layout::Balanced { .. } => index.len() / TILE_ROWS,
+        _ => index.len(),
+    };
+    let index_type = if matches!(layout, Layout::Balanced { .. }) { DType::U8 } else { DType::I32 };
+    PackedTensors {
+        rows,
+        cols,
+        layout,
+        values: tensor([slots, lanes]),
+        index: ids(&index, index_type),
+        offsets: ids(
+            if matches!(layout, Layout::Balanced { .. }) { &[] } else { &offsets },
+            DType::I32,
+        ),
+        order: ids(&order, DType::I32),
+    }
+}
+
+fn ids(ids: &[usize], dtype: DType) -> Tensor<1, Int> {
+    let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+    let shape = [ids.len()];
+    Tensor::from_data(TensorData::new(ids, shape), (&Device::flex(), dtype))
+}
+
+/// Numbers that are not zero; without the device's random stream, which belongs to the user.
+fn tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let count = shape.iter().product();
+    let numbers: Vec<f32> = (0..count).map(|i: usize| 0.5 + (i % 251) as f32 / 256.0).collect();
+    Tensor::from_data(TensorData::new(numbers, shape), &Device::flex())
+}

@@ -1,0 +1,214 @@
+//! What a multiplication would take: a small model of every kernel and of Burn's dense product, measured
+//! once per machine.
+//!
+//! A call on `n` tokens takes `call + kept · k + cells · c + edges · e`: the kept weights; the cells, for
+//! what is done once per block (or per weight of a dense matrix); rows and columns together, for what is
+//! transposed. The four coefficients are measured for some `n` ([`measure`]) and the time between them is
+//! drawn straight.
+
+mod cache;
+mod fit;
+mod measure;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Isa, Kernel};
+use crate::Layout;
+
+/// The size of a packed weight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrix {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) layout: Layout,
+    /// Kept weights, padding included.
+    pub(crate) kept: usize,
+}
+
+/// A kernel, and what the model thinks of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chosen {
+    pub(crate) kernel: Kernel,
+    /// Seconds of a call.
+    pub(crate) sparse: f64,
+    /// Seconds of Burn's dense product.
+    pub(crate) dense: f64,
+}
+
+/// The fastest kernel for `n` tokens.
+pub(crate) fn choose(matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
+    costs().choose(matrix, n, isa)
+}
+
+/// What Burn's dense product is called in a table.
+const DENSE: &str = "dense";
+
+/// Vectors whose groups are measured apart: shorter ones fill fewer registers.
+const VECTORS: [usize; 3] = [4, 8, 32];
+
+/// What a kernel on a layout is called in a table.
+fn subject(kernel: Kernel, layout: Layout) -> &'static str {
+    match (layout, kernel) {
+        (Layout::Grouped { vector }, Kernel::Decode) if vector < VECTORS[1] => "grouped-4-decode",
+        (Layout::Grouped { vector }, Kernel::Decode) if vector < VECTORS[2] => "grouped-8-decode",
+        (Layout::Grouped { .. }, Kernel::Decode) => "grouped-32-decode",
+        (Layout::Grouped { vector }, _) if vector < VECTORS[1] => "grouped-4-tiles",
+        (Layout::Grouped { vector }, _) if vector < VECTORS[2] => "grouped-8-tiles",
+        (Layout::Grouped { .. }, _) => "grouped-32-tiles",
+        (Layout::Balanced { .. }, Kernel::LookUp) => "balanced-look-up",
+        (Layout::Balanced { .. }, _) => "balanced-rows",
+        (Layout::Rows, _) => "unstructured-rows",
+    }
+}
+
+/// The coefficients of everything that can be chosen, at some numbers of tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Costs {
+    /// The machine they were measured on.
+    machine: String,
+    /// Rising.
+    tokens: Vec<usize>,
+    /// Nanoseconds: call, kept weight, cell, edge; for each of `tokens`.
+    nanoseconds: BTreeMap<String, Vec<[f64; 4]>>,
+}
+
+impl Costs {
+    fn choose(&self, matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
+        let dense = self.predict(DENSE, matrix, n);
+        let candidates = Kernel::candidates(matrix.layout, n, isa).map(|kernel| {
+            let sparse = self.predict(subject(kernel, matrix.layout), matrix, n);
+            Chosen { kernel, sparse, dense }
+        });
+        candidates.min_by(|a, b| a.sparse.total_cmp(&b.sparse)).expect("there is always a kernel")
+    }
+
+    /// Seconds of a call; infinity for what has not been measured.
+    fn predict(&self, subject: &str, matrix: &Matrix, n: usize) -> f64 {
+        let Some(curve) = self.nanoseconds.get(subject).filter(|curve| !curve.is_empty()) else {
+            return f64::INFINITY;
+        };
+        let terms = matrix.terms(subject);
+        let at = |i: usize| 1e-9 * (0..4).map(|t| curve[i][t] * terms[t]).sum::<f64>();
+        let tokens = &self.tokens[..curve.len().min(self.tokens.len())];
+        let above = tokens.partition_point(|&measured| measured < n);
+        match above {
+            0 => at(0),
+            _ if above == tokens.len() => at(above - 1) * n as f64 / tokens[above - 1] as f64,
+            _ => {
+                let (low, high) = (tokens[above - 1], tokens[above]);
+                let share = (n - low) as f64 / (high - low) as f64;
+                at(above - 1) * (1.0 - share) + at(above) * share
+            }
+        }
+    }
+}
+
+impl Matrix {
+    /// What the coefficients of a subject are multiplied with.
+    fn terms(&self, subject: &str) -> [f64; 4] {
+        let cells = (self.rows * self.cols) as f64;
+        let cells = match self.layout {
+            _ if subject == DENSE => cells,
+            Layout::Grouped { vector } => cells / vector as f64,
+            Layout::Balanced { block, .. } => cells / block as f64,
+            Layout::Rows => cells,
+        };
+        let kept = if subject == DENSE { cells } else { self.kept as f64 };
+        [1.0, kept, cells, (self.rows + self.cols) as f64]
+    }
+}
+
+/// The costs of this machine. The first call of a process reads them from the user's cache folder; the
+/// first on a machine measures them, which takes about a second. While one thread does, and where
+/// `BURN_SPARSE_COSTS=built-in` asks for it, those of the machine this was written on serve.
+fn costs() -> &'static Costs {
+    static COSTS: OnceLock<Costs> = OnceLock::new();
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    if let Some(costs) = COSTS.get() {
+        return costs;
+    }
+    // Nobody waits: a thread that measures may be given other work, which asks again.
+    if std::env::var("BURN_SPARSE_COSTS").is_ok_and(|v| v == "built-in")
+        || BUSY.swap(true, Ordering::AcqRel)
+    {
+        return built_in();
+    }
+    COSTS.get_or_init(|| cache::read_or(measure::measure))
+}
+
+/// Measured on two cores of a Zen 4 EPYC with AVX-512.
+fn built_in() -> &'static Costs {
+    static COSTS: OnceLock<Costs> = OnceLock::new();
+    COSTS.get_or_init(|| {
+        serde_json::from_str(include_str!("built_in.json")).expect("a table of this crate's own")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(rows: usize, cols: usize, kept: usize) -> Matrix {
+        Matrix { rows, cols, layout: Layout::Rows, kept }
+    }
+
+    #[test]
+    fn time_between_measured_tokens_lies_on_a_line_and_grows_in_proportion_past_them() {
+        let curve = vec![[10.0, 0.0, 0.0, 0.0], [30.0, 0.0, 0.0, 0.0]];
+        let costs = Costs {
+            machine: String::new(),
+            tokens: vec![4, 8],
+            nanoseconds: [(DENSE.into(), curve)].into(),
+        };
+        let matrix = matrix(2, 2, 1);
+        let seconds = [1, 4, 5, 6, 8, 16].map(|n| costs.predict(DENSE, &matrix, n) * 1e9);
+        for (found, expected) in seconds.into_iter().zip([10.0, 10.0, 15.0, 20.0, 30.0, 60.0]) {
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+        }
+        assert_eq!(costs.predict("unheard-of", &matrix, 1), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_is_expected_to_be_slower_than_dense_says_so() {
+        let isa = Isa::detect();
+        let packed = |layout, zeros: f64| {
+            let kept = ((1.0 - zeros) * (1024 * 1024) as f64) as usize;
+            Matrix { rows: 1024, cols: 1024, layout, kept }
+        };
+        let grouped = Layout::Grouped { vector: 32 };
+        for n in [1, 16, 128, 1024] {
+            let chosen = built_in().choose(&packed(grouped, 0.9), n, isa);
+            assert!(chosen.sparse < chosen.dense / 4.0, "{chosen:?}");
+        }
+        // Single weights at a sparsity that skips less work than gathering adds.
+        let chosen = built_in().choose(&packed(Layout::Rows, 0.3), 512, isa);
+        assert!(chosen.sparse > chosen.dense, "{chosen:?}");
+    }
+
+    #[test]
+    fn the_built_in_table_knows_every_kernel_of_every_instruction_set() {
+        let layouts = [
+            Layout::Grouped { vector: 1 },
+            Layout::Grouped { vector: 8 },
+            Layout::Grouped { vector: 64 },
+            Layout::Balanced { block: 32, kept: 8 },
+            Layout::Rows,
+        ];
+        for layout in layouts {
+            for isa in Isa::available() {
+                for n in [1, 9] {
+                    for kernel in Kernel::candidates(layout, n, isa) {
+                        let subject = subject(kernel, layout);
+                        let matrix = Matrix { layout, ..matrix(64, 64, 1024) };
+                        let seconds = built_in().predict(subject, &matrix, n);
+                        assert!(seconds > 0.0 && seconds < 1.0, "{subject}: {seconds}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+use super::simd::Isa;
+use super::{decode, look_up};
+use crate::Layout;
+
+/// A way to multiply by a packed weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kernel {
+    /// Weights streamed once, vectors along the rows of a group.
+    Decode,
+    /// Register tiles of gathered columns, vectors along tokens.
+    Tiles,
+    /// In-register look-up of a block's inputs, vectors along 16 rows.
+    LookUp,
+    /// Row after row, vectors along tokens.
+    Rows,
+}
+
+impl Kernel {
+    /// The kernels that can multiply `n` tokens by a weight of this layout; never none.
+    pub(crate) fn candidates(layout: Layout, n: usize, isa: Isa) -> impl Iterator<Item = Self> {
+        let few = match layout {
+            Layout::Grouped { vector } => decode::fits(vector, n, isa).then_some(Self::Decode),
+            Layout::Balanced { block, .. } => look_up::fits(block, isa).then_some(Self::LookUp),
+            Layout::Rows => None,
+        };
+        let many = match layout {
+            Layout::Grouped { .. } => Self::Tiles,
+            Layout::Balanced { .. } | Layout::Rows => Self::Rows,
+        };
+        few.into_iter().chain([many])
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Tiles => "tiles",
+            Self::LookUp => "look-up",
+            Self::Rows => "rows",
+        }
+    }
+}
