@@ -27,5 +27,5 @@ pub use flex::peak_gflops;
 pub use functions::{masked, sparse_linear};
 pub use layout::{Activation, Layout, Spec};
 pub use ops::SparseOps;
-pub use packed_tensors::{PackedTensors, share_storage};
+pub use packed_tensors::{PackedTensors, place};
 pub use select::{Choice, KernelName, Predicted, Reason, select};

@@ -206,18 +206,17 @@ impl PackedTensors {
     }
 }
 
-/// Whether two tensors on the CPU are one and the same memory; never where that cannot be told.
-pub fn share_storage(a: &Tensor<2>, b: &Tensor<2>) -> bool {
-    let place = |tensor: &Tensor<2>| {
-        let tensor = tensor.clone().try_into_primitive::<Flex>().ok()?;
-        match tensor.dtype() {
-            DType::F32 => Some(tensor.as_slice::<f32>()?.as_ptr_range().start.cast::<u8>()),
-            DType::BF16 => Some(tensor.as_slice::<bf16>()?.as_ptr_range().start.cast::<u8>()),
-            DType::F16 => Some(tensor.as_slice::<f16>()?.as_ptr_range().start.cast::<u8>()),
-            _ => None,
-        }
+/// Where the numbers of a tensor on the CPU lie: two tensors that are both held and lie in one place are
+/// the same. Nothing where that cannot be told.
+pub fn place(tensor: &Tensor<2>) -> Option<usize> {
+    let tensor = tensor.clone().try_into_primitive::<Flex>().ok()?;
+    let first = match tensor.dtype() {
+        DType::F32 => tensor.as_slice::<f32>()?.as_ptr().addr(),
+        DType::BF16 => tensor.as_slice::<bf16>()?.as_ptr().addr(),
+        DType::F16 => tensor.as_slice::<f16>()?.as_ptr().addr(),
+        _ => return None,
     };
-    a.dims() == b.dims() && a.dtype() == b.dtype() && place(a).is_some_and(|a| Some(a) == place(b))
+    Some(first)
 }
 
 /// Where a balanced row's slot stands in its tile of 16 rows.

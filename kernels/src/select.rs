@@ -37,7 +37,7 @@ pub struct Predicted {
 pub enum Reason {
     /// There is none.
     Unsupported(&'static str),
-    /// It would be the slower one.
+    /// It would be the slower one, or too little faster to be sure.
     Slower(Predicted),
 }
 
@@ -85,9 +85,17 @@ impl Choice {
     }
 }
 
-/// How much slower than the dense product a sparse kernel may be expected to be: the unpacked weight costs
-/// memory, and the expectation is no better than this.
-const TOLERANCE: f64 = 1.05;
+/// What share of the dense product's time a sparse kernel may be expected to take: expectations are off by
+/// some, and to be slower than dense is worse than to miss a little.
+const WORTH_IT: f64 = 0.85;
+
+/// The same for thin matrices, of fewer rows or columns than [`THIN`]: blocks and tiles are mostly padding
+/// there, so expectations are off by more.
+const WORTH_IT_THIN: f64 = 0.5;
+const THIN: usize = 64;
+
+/// Rows below which the dense product is that of a few vectors, for which Burn has kernels of its own.
+const FEW_ROWS: usize = 8;
 
 /// Chooses the kernel for `n` tokens of type `dtype`: the one answer that dispatch, reports and
 /// benchmarks share.
@@ -128,7 +136,10 @@ pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -
     let isa = Isa::detect();
     let chosen = flex::choose(&weight.matrix(), n, isa);
     let predicted = Predicted { sparse_us: chosen.sparse * 1e6, dense_us: chosen.dense * 1e6 };
-    if chosen.sparse > TOLERANCE * chosen.dense && !trains {
+    let thin = weight.rows.min(weight.cols) < THIN;
+    let few = weight.rows < FEW_ROWS;
+    let slower = few || chosen.sparse > if thin { WORTH_IT_THIN } else { WORTH_IT } * chosen.dense;
+    if slower && !trains {
         return Choice::Dense { reason: Reason::Slower(predicted) };
     }
     let kernel = chosen.kernel.name();

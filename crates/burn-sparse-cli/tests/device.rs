@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use support::{assert_refused, run};
+use support::{assert_refused, json, run};
 
 fn refused(device: &str, hints: &[&str]) {
     let output = run(Path::new("."), &["train", "--device", device]);
@@ -31,9 +31,16 @@ fn a_gpu_past_the_last_is_one_clear_error() {
 }
 
 #[test]
-fn half_precision_on_the_cpu_is_refused() {
-    let bench = ["bench", "--shape", "64x64", "--pattern", "shfl-bw(vector=32)", "--dtype", "bf16"];
-    assert_refused(&run(Path::new("."), &bench), &["--dtype", "f32"]);
+fn the_cpu_runs_pruned_weights_of_two_bytes() {
+    let (shape, pattern) = ("1024x512", "shfl-bw(vector=32),balanced(block=32)");
+    for dtype in ["bf16", "f16"] {
+        let bench = ["bench", "--shape", shape, "--pattern", pattern, "--dtype", dtype, "--json"];
+        let report = json(Path::new("."), &[&bench[..], &["--batch", "1"]].concat());
+        for row in report["rows"].as_array().unwrap() {
+            assert!(row["kernel"].as_str().unwrap().starts_with("flex-"), "{row}");
+            assert!(row["predicted"]["dense_us"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
 }
 
 #[cfg(feature = "wgpu")]

@@ -1,6 +1,11 @@
 use crate::Layout;
 use crate::layout::TILE_ROWS;
 
+/// Columns that a byte can name from the last block on.
+pub(crate) fn padded(cols: usize, block: usize) -> usize {
+    (cols.div_ceil(block) - 1) * block + 256
+}
+
 /// A packed weight whose indices have been checked: kernels may trust them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weight<'a, V = f32> {
@@ -120,7 +125,7 @@ impl<V> Weight<'_, V> {
     /// Features that a tile of `x` holds: `cols`, and zeros wherever an in-block byte may point.
     pub(crate) fn tile_rows(&self) -> usize {
         match self.layout {
-            Layout::Balanced { block, .. } => (self.cols.div_ceil(block) - 1) * block + 256,
+            Layout::Balanced { block, .. } => padded(self.cols, block),
             _ => self.cols,
         }
     }

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_burn-sparse"));
     command.current_dir(folder).env_remove("BURN_SPARSE_DATA").env_remove("RUST_LOG");
+    // The same kernels in every process, on whatever machine.
+    command.env("BURN_SPARSE_COSTS", "built-in");
     // Without one, graphics drivers complain on standard error.
     command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
     command

@@ -1,10 +1,11 @@
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{Choice, Reason, select, sparse_linear};
+use burn_sparse_kernels::{Choice, Reason, sparse_linear};
 
 use super::Packed;
 use super::dispatch::dispatched;
+use super::memory::Call;
 
 pub use burn::nn::LinearConfig;
 pub use burn_sparse_kernels::Activation;
@@ -56,15 +57,17 @@ impl Linear {
     ) -> Tensor<D> {
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<Packed>() {
-            let tensors = packed.tensors(self.weight.base());
-            let tokens = input.shape().num_elements() / tensors.cols.max(1);
-            let choice = select(&tensors, tokens, input.dtype(), &input.device());
+            let base = self.weight.base();
+            let tokens = input.shape().num_elements() / packed.view().cols().max(1);
+            let call = Call { tokens, dtype: input.dtype(), device: input.device() };
+            let choice = packed.choice(&base, call);
             dispatched(self.weight.id, &choice);
             match choice {
-                Choice::Sparse { .. } => return sparse_linear(input, &tensors, bias, activation),
+                Choice::Sparse { .. } => {
+                    return sparse_linear(input, &packed.tensors(base), bias, activation);
+                }
                 Choice::Dense { reason: Reason::Slower(_) } => {
-                    let dense = packed.dense(tensors.values);
-                    return activation.apply(linear(input, dense, bias));
+                    return activation.apply(linear(input, packed.dense(base), bias));
                 }
                 Choice::Dense { reason: Reason::Unsupported(_) } => {}
             }

@@ -3,8 +3,8 @@
 
 mod dispatch;
 mod linear;
+mod memory;
 mod packed;
-mod unpacked;
 
 pub use dispatch::{Dispatched, record_dispatch};
 pub use linear::{Activation, Linear, LinearConfig};

@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, FloatDType, IndexingUpdateOp, Int, Shape, Tensor};
-use burn_sparse_kernels::{Layout, PackedTensors};
+use burn_sparse_kernels::{Choice, Layout, PackedTensors, select};
 use burn_sparse_pattern::Pattern;
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
-use super::unpacked::Unpacked;
+use super::memory::{Call, Memory};
 use crate::train::ids;
 
 /// A packed weight: the stored base holds only the kept values, the dense weight is gone.
@@ -25,7 +25,7 @@ pub struct Packed {
     #[module(skip)]
     layout: Layout,
     #[module(skip)]
-    unpacked: Unpacked,
+    memory: Memory,
 }
 
 impl Packed {
@@ -53,9 +53,17 @@ impl Packed {
         }
     }
 
+    /// Which kernel answers a call.
+    pub(crate) fn choice(&self, base: &Tensor<2>, call: Call) -> Choice {
+        let choose = |call: &Call| {
+            select(&self.tensors(base.clone()), call.tokens, call.dtype, &call.device)
+        };
+        self.memory.choice(call, choose)
+    }
+
     /// The dense weight, unpacked once.
     pub(crate) fn dense(&self, base: Tensor<2>) -> Tensor<2> {
-        self.unpacked.get(&base, || self.apply(base.clone()))
+        self.memory.dense(base, |base| self.apply(base.clone()))
     }
 }
 
@@ -129,7 +137,7 @@ impl Reparameterizer for PackInto {
             view,
             pattern,
             layout: tensors.layout,
-            unpacked: Unpacked::default(),
+            memory: Memory::default(),
         };
         (base, Some(packed))
     }

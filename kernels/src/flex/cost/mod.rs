@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::weight::padded;
 use super::{Isa, Kernel};
 use crate::Layout;
 
@@ -47,15 +48,13 @@ pub(crate) fn choose(matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
 /// What Burn's dense product is called in a table.
 const DENSE: &str = "dense";
 
-/// Vectors whose groups are measured apart: shorter ones fill fewer registers.
+/// Vectors whose groups are measured apart: shorter ones fill fewer registers of a tile.
 const VECTORS: [usize; 3] = [4, 8, 32];
 
 /// What a kernel on a layout is called in a table.
 fn subject(kernel: Kernel, layout: Layout) -> &'static str {
     match (layout, kernel) {
-        (Layout::Grouped { vector }, Kernel::Decode) if vector < VECTORS[1] => "grouped-4-decode",
-        (Layout::Grouped { vector }, Kernel::Decode) if vector < VECTORS[2] => "grouped-8-decode",
-        (Layout::Grouped { .. }, Kernel::Decode) => "grouped-32-decode",
+        (Layout::Grouped { .. }, Kernel::Decode) => "grouped-decode",
         (Layout::Grouped { vector }, _) if vector < VECTORS[1] => "grouped-4-tiles",
         (Layout::Grouped { vector }, _) if vector < VECTORS[2] => "grouped-8-tiles",
         (Layout::Grouped { .. }, _) => "grouped-32-tiles",
@@ -118,7 +117,13 @@ impl Matrix {
             Layout::Rows => cells,
         };
         let kept = if subject == DENSE { cells } else { self.kept as f64 };
-        [1.0, kept, cells, (self.rows + self.cols) as f64]
+        let edges = match self.layout {
+            Layout::Balanced { block, .. } if subject != DENSE => {
+                self.rows + padded(self.cols, block)
+            }
+            _ => self.rows + self.cols,
+        };
+        [1.0, kept, cells, edges as f64]
     }
 }
 

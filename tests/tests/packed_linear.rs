@@ -1,0 +1,85 @@
+//! `burn_sparse::nn::Linear` with a packed weight: what runs, and that it is right whatever runs.
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_sparse::nn::{Activation, Linear, LinearConfig, PackInto, record_dispatch};
+use burn_sparse::pattern::format::{FloatType, PackedEntry, View};
+use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
+
+fn noise(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
+}
+
+/// A layer of random weights, masked, and the same packed.
+fn layers(rows: usize, cols: usize, float: FloatType) -> (Linear, Linear) {
+    let pattern: Pattern = "balanced(block=32)".parse().unwrap();
+    let weights = noise(rows * cols);
+    let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+    let scores = Scores::new(rows, cols, &scores).unwrap();
+    let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
+    let packed = Packed::pack(&pattern, &weights, &found.mask, None).unwrap();
+    let device = Device::flex();
+    let mut dense = Linear::new(&LinearConfig::new(cols, rows), &device);
+    let view = View::Linear { rows, cols };
+    let stored = TensorData::new(view.to_stored(&packed.unpack()), [cols, rows]);
+    dense.weight = Param::from_data(stored, &device);
+    let entry = PackedEntry { layer: "Linear".into(), view, pattern, packed, float };
+    let into = PackInto::new([("weight".to_string(), entry)].into());
+    (dense.clone(), dense.apply_reparameterization(into))
+}
+
+fn values(tensor: Tensor<2>) -> Vec<f32> {
+    tensor.into_data().try_into_vec().unwrap()
+}
+
+fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() <= tolerance, "{found} instead of {expected}");
+    }
+}
+
+/// Doubles every float parameter.
+struct Double;
+
+impl ModuleMapper for Double {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|value| value * 2.0)
+    }
+}
+
+#[test]
+fn a_layer_too_small_for_a_sparse_kernel_runs_dense_and_follows_its_values() {
+    let (dense, mut packed) = layers(5, 64, FloatType::F32);
+    let x = Tensor::<2>::from_data(TensorData::new(noise(3 * 64), [3, 64]), &Device::flex());
+    for _ in 0..2 {
+        let (y, ran) = record_dispatch(|| packed.forward(x.clone()));
+        assert!(ran[0].choice.to_string().starts_with("dense, because"), "{}", ran[0].choice);
+        assert_close(&values(y), &values(dense.forward(x.clone())), 1e-5);
+    }
+    // The dense weight that was kept between the calls must go with the values it came from.
+    packed = packed.map(&mut Double);
+    let doubled = dense.map(&mut Double);
+    assert_close(&values(packed.forward(x.clone())), &values(doubled.forward(x)), 1e-5);
+}
+
+#[test]
+fn two_byte_values_run_the_sparse_kernels_and_unpack_to_what_they_round_to() {
+    for float in [FloatType::BF16, FloatType::F16] {
+        let (dense, packed) = layers(256, 512, float);
+        let x = Tensor::<2>::from_data(TensorData::new(noise(512), [1, 512]), &Device::flex());
+        for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
+            let (y, ran) = record_dispatch(|| packed.forward_with(x.clone(), activation));
+            assert!(ran[0].choice.to_string().starts_with("flex-"), "{}", ran[0].choice);
+            let expected = values(dense.forward_with(x.clone(), activation));
+            assert_close(&values(y), &expected, 0.1);
+            let unpacked = burn::tensor::module::linear(
+                x.clone(),
+                packed.weight.val(),
+                packed.bias.as_ref().map(Param::val),
+            );
+            let expected = values(activation.apply(unpacked));
+            assert_close(&values(packed.forward_with(x.clone(), activation)), &expected, 1e-4);
+        }
+    }
+}
