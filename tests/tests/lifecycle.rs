@@ -138,7 +138,8 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
             assert_close(&found, &expected);
             assert_eq!(ran.len(), 1, "only our layer dispatches");
             assert_eq!(ran[0].weight, packed.ours.weight.id);
-            assert!(ran[0].choice.to_string().starts_with("flex-"), "{}", ran[0].choice);
+            // A sparse kernel, or the dense product where that is expected to be faster.
+            assert!(ran[0].choice.predicted().is_some(), "{}", ran[0].choice);
 
             // Saved and loaded, packed and dense: the same outputs again.
             let path = folder.path().join("net.safetensors");

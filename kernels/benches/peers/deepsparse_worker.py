@@ -1,0 +1,15 @@
+"""DeepSparse in a process of its own: reads `model.onnx batch threads` lines, answers with microseconds."""
+
+import sys
+
+import deepsparse
+import numpy as np
+
+from timing import median_us
+
+for line in sys.stdin:
+    path, batch, threads = line.split()
+    engine = deepsparse.compile_model(path, batch_size=int(batch), num_cores=int(threads))
+    shape = engine.input_shapes[0]
+    x = [np.random.default_rng(0).standard_normal(shape, dtype=np.float32)]
+    print("us", median_us(lambda: engine.run(x, val_inp=False)), flush=True)

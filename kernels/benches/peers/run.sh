@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# This machine's CPU: our packed layers beside what users would otherwise run, in one run.
+#
+#   kernels/benches/peers/run.sh [peers.py's options] > table.md
+#
+# Installs ONNX Runtime, MKL and DeepSparse (which needs older versions of the rest, so apart) from the
+# Python registry into an environment that is thrown away. DeepSparse is under an evaluation licence.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/../../.."
+
+cargo build --release --workspace >&2
+environments=$(mktemp -d)
+trap 'rm -rf "$environments"' EXIT
+for name in peers deepsparse; do
+    python3 -m venv "$environments/$name"
+done
+install=(install --quiet --disable-pip-version-check --only-binary :all:)
+"$environments/peers/bin/pip" "${install[@]}" onnxruntime==1.31.* onnx numpy mkl >&2
+"$environments/deepsparse/bin/pip" "${install[@]}" deepsparse==1.8.0 'numpy<2' >&2
+"$environments/peers/bin/python" "$here/peers.py" \
+    --ours "${CARGO_TARGET_DIR:-target}/release/burn-sparse" \
+    --deepsparse "$environments/deepsparse/bin/python" "$@"
