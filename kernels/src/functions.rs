@@ -2,7 +2,7 @@ use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 use crate::flex::{self, Isa, Kernel};
-use crate::{Activation, PackedTensors, SparseOps, Spec};
+use crate::{Activation, KernelName, PackedTensors, SparseOps, Spec};
 
 /// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
 /// [`SparseOps`]. It runs the fastest sparse kernel there is; whether a dense product would be faster,
@@ -22,6 +22,24 @@ pub fn sparse_linear<const D: usize>(
     activation: Activation,
 ) -> Tensor<D> {
     run(x, weight, bias, activation, None)
+}
+
+/// [`sparse_linear`] with the kernel that [`select`](crate::select()) has named for this weight, number of
+/// tokens and device.
+///
+/// # Shapes
+/// As [`sparse_linear`].
+///
+/// # Panics
+/// As [`sparse_linear`], and when the kernel is one of another weight or number of tokens.
+pub fn sparse_linear_with<const D: usize>(
+    x: Tensor<D>,
+    weight: &PackedTensors,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+    name: KernelName,
+) -> Tensor<D> {
+    run(x, weight, bias, activation, name.on_cpu)
 }
 
 /// [`sparse_linear`] with the CPU kernel given, or chosen.

@@ -24,7 +24,7 @@ mod packed_tensors;
 mod select;
 
 pub use flex::peak_gflops;
-pub use functions::{masked, sparse_linear};
+pub use functions::{masked, sparse_linear, sparse_linear_with};
 pub use layout::{Activation, Layout, Spec};
 pub use ops::SparseOps;
 pub use packed_tensors::{PackedTensors, place};

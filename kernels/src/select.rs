@@ -48,6 +48,8 @@ pub struct KernelName {
     family: &'static str,
     kernel: &'static str,
     isa: &'static str,
+    /// The kernel itself, on the CPU; the other devices choose at launch.
+    pub(crate) on_cpu: Option<flex::Kernel>,
 }
 
 impl fmt::Display for KernelName {
@@ -118,7 +120,7 @@ pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -
         return match crate::cube::Kernel::choose(weight.layout, n, dtype, device) {
             Ok(kernel) => {
                 let (kernel, isa) = kernel.names();
-                let name = KernelName { backend: "cube", family, kernel, isa };
+                let name = KernelName { backend: "cube", family, kernel, isa, on_cpu: None };
                 Choice::Sparse { name, predicted: None }
             }
             Err(reason) => unsupported(reason),
@@ -142,7 +144,7 @@ pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -
     if slower && !trains {
         return Choice::Dense { reason: Reason::Slower(predicted) };
     }
-    let kernel = chosen.kernel.name();
-    let name = KernelName { backend: "flex", family, kernel, isa: isa.name() };
+    let (kernel, isa, on_cpu) = (chosen.kernel.name(), isa.name(), Some(chosen.kernel));
+    let name = KernelName { backend: "flex", family, kernel, isa, on_cpu };
     Choice::Sparse { name, predicted: Some(predicted) }
 }

@@ -12,6 +12,11 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Arguments, Command};
 
+/// The system's returns a large tensor's memory when it is freed and maps it anew for the next: page faults
+/// took a third of a feed-forward block at batch 512 (kernels/RESULTS.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Bad usage ends here, with clap's message and status 2.
     let arguments = Arguments::parse();

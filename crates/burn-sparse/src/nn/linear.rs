@@ -1,7 +1,7 @@
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{Choice, Reason, sparse_linear};
+use burn_sparse_kernels::{Choice, Reason, sparse_linear_with};
 
 use super::Packed;
 use super::dispatch::dispatched;
@@ -63,8 +63,9 @@ impl Linear {
             let choice = packed.choice(&base, call);
             dispatched(self.weight.id, &choice);
             match choice {
-                Choice::Sparse { .. } => {
-                    return sparse_linear(input, &packed.tensors(base), bias, activation);
+                Choice::Sparse { name, .. } => {
+                    let weight = packed.tensors(base);
+                    return sparse_linear_with(input, &weight, bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
                     return activation.apply(linear(input, packed.dense(base), bias));

@@ -1,0 +1,158 @@
+//! Whole blocks through Burn modules beside the sum of their kernels: what modules, dispatch and
+//! activations add. `cargo bench --workspace --bench blocks [-- WORD ...]`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse::nn::{Activation, Linear, LinearConfig, PackInto, Packed, record_dispatch};
+use burn_sparse::pattern::format::{FloatType, PackedEntry, View};
+use burn_sparse::pattern::{self, Pattern, Scores, Search};
+use burn_sparse_kernels::{PackedTensors, sparse_linear};
+
+/// As the command's own: see there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const SAMPLES: usize = 25;
+const SAMPLE_SECONDS: f64 = 3e-3;
+
+/// Features in and out of every layer, and what follows it.
+type Widths = &'static [(usize, usize, Activation)];
+
+const BLOCKS: [(&str, Widths); 2] = [
+    (
+        "MLP 784-512-512-512",
+        &[(784, 512, Activation::Relu), (512, 512, Activation::Relu), (512, 512, Activation::None)],
+    ),
+    ("feed-forward 512-2048-512", &[(512, 2048, Activation::Gelu), (2048, 512, Activation::None)]),
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    println!("{:<62} {:>9} {:>9} {:>9}", "", "dense", "sparse", "kernels");
+    for (block, widths) in BLOCKS {
+        for pattern in ["shfl-bw(vector=32)", "balanced(block=32)"] {
+            for sparsity in [0.75, 0.9] {
+                for batch in [1, 16, 32, 128, 512] {
+                    let zeros = 100.0 * sparsity;
+                    let name = format!("{block} {pattern} {zeros:.0} % batch {batch}");
+                    if words.iter().all(|word| name.contains(word.as_str())) {
+                        let block = Block::new(widths, pattern.parse().unwrap(), sparsity, batch);
+                        println!("{name:<62} {}", block.time());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Layers one after the other, dense and packed.
+#[derive(Module, Debug)]
+struct Layers {
+    layers: Vec<Linear>,
+}
+
+impl Layers {
+    fn forward(&self, mut x: Tensor<2>, widths: Widths) -> Tensor<2> {
+        for (layer, &(_, _, activation)) in self.layers.iter().zip(widths) {
+            x = layer.forward_with(x, activation);
+        }
+        x
+    }
+}
+
+struct Block {
+    widths: Widths,
+    dense: Layers,
+    sparse: Layers,
+    input: Tensor<2>,
+    /// The kernels alone: input, packed weight, bias, activation.
+    kernels: Vec<(Tensor<2>, PackedTensors, Tensor<1>, Activation)>,
+}
+
+impl Block {
+    fn new(widths: Widths, pattern: Pattern, sparsity: f64, batch: usize) -> Self {
+        let device = Device::flex();
+        let (mut dense, mut entries) = (Vec::new(), std::collections::BTreeMap::new());
+        for (at, &(cols, rows, _)) in widths.iter().enumerate() {
+            let random =
+                Tensor::<1>::random([rows * cols], Distribution::Normal(0.0, 0.05), &device);
+            let weights: Vec<f32> = random.into_data().try_into_vec().expect("floats");
+            let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
+            let scores = Scores::new(rows, cols, &scores).expect("finite scores");
+            let found = pattern.project(&scores, sparsity, &Search::default()).expect("a mask");
+            let order = found.row_order.as_ref();
+            let packed = pattern::Packed::pack(&pattern, &weights, &found.mask, order);
+            let packed = packed.expect("weights of the mask's shape");
+            dense.push(Linear::new(&LinearConfig::new(cols, rows), &device));
+            let (layer, view) = (String::new(), View::Linear { rows, cols });
+            let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32 };
+            entries.insert(format!("layers.{at}.weight"), entry);
+        }
+        let dense = Layers { layers: dense };
+        let sparse = dense.clone().apply_reparameterization(PackInto::new(entries));
+        let input = Tensor::random([batch, widths[0].0], Distribution::Uniform(-1.0, 1.0), &device);
+        let (mut x, mut kernels) = (input.clone(), Vec::new());
+        for (layer, &(_, _, activation)) in sparse.layers.iter().zip(widths) {
+            let packed = layer.weight.reparameterization::<Packed>().expect("packed");
+            let weight = packed.tensors(layer.weight.base());
+            let bias = layer.bias.as_ref().map(Param::val).expect("a bias");
+            kernels.push((x.clone(), weight, bias, activation));
+            x = layer.forward_with(x, activation);
+        }
+        Self { widths, dense, sparse, input, kernels }
+    }
+
+    fn time(&self) -> String {
+        let whole =
+            |layers: &Layers| drop(black_box(layers.forward(self.input.clone(), self.widths)));
+        // One after the other as in the block, so that caches hold as much of each.
+        let kernels = || {
+            for (x, weight, bias, activation) in &self.kernels {
+                let bias = Some(bias.clone());
+                black_box(sparse_linear(x.clone(), weight, bias, *activation));
+            }
+        };
+        let [dense, sparse, kernels] =
+            alternate([&|| whole(&self.dense), &|| whole(&self.sparse), &kernels]);
+        let ((), ran) = record_dispatch(|| whole(&self.sparse));
+        let ran: Vec<String> = ran.iter().map(|ran| ran.choice.to_string()).collect();
+        format!(
+            "{:>6.1} us {:>6.1} us {:>6.1} us  {:5.2}x faster, {:4.2} of its kernels  {}",
+            1e6 * dense,
+            1e6 * sparse,
+            1e6 * kernels,
+            dense / sparse,
+            sparse / kernels,
+            ran.join(" "),
+        )
+    }
+}
+
+/// Median seconds of every run, samples taking turns.
+fn alternate<const N: usize>(runs: [&dyn Fn(); N]) -> [f64; N] {
+    let sample = |run: &dyn Fn(), repeats: usize| {
+        let started = Instant::now();
+        (0..repeats).for_each(|_| run());
+        started.elapsed().as_secs_f64() / repeats as f64
+    };
+    let repeats = runs.map(|run| {
+        let seconds = sample(run, 1).min(sample(run, 1));
+        ((SAMPLE_SECONDS / seconds).ceil() as usize).clamp(1, 10_000)
+    });
+    let mut times = [const { Vec::new() }; N];
+    for round in 0..=SAMPLES {
+        for (at, run) in runs.iter().enumerate() {
+            let seconds = sample(run, repeats[at]);
+            if round > 0 {
+                times[at].push(seconds);
+            }
+        }
+    }
+    times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[SAMPLES / 2]
+    })
+}
