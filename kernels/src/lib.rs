@@ -6,9 +6,12 @@
 //!
 //! | layout | patterns | kernel on Flex |
 //! |---|---|---|
-//! | grouped | shfl-bw, vector-wise, block-wise | `tiles`: dense register tiles over gathered columns; `decode` up to 8 tokens: weights streamed once |
-//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up` up to 16 tokens, blocks up to 32 and AVX-512: inputs picked in registers |
+//! | grouped | shfl-bw, vector-wise, block-wise | `tiles`: dense register tiles over gathered columns; `decode`, up to 8 tokens: weights streamed once |
+//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`, blocks up to 32 and AVX-512: inputs picked in registers |
 //! | rows | unstructured | `rows`: vectors along tokens |
+//!
+//! Which of them runs, or Burn's dense product where that is faster, follows from the costs of the machine,
+//! measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
 //!
 //! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts:
 //! portable ones for all three, tensor cores for 16-bit grouped weights on CUDA.

@@ -223,6 +223,31 @@ fn gradients_agree_with_those_of_the_dense_layer() {
 }
 
 #[test]
+fn one_kept_column_is_enough() {
+    for device in devices() {
+        for text in
+            ["unstructured", "balanced(block=100)", "shfl-bw(vector=16)", "shfl-bw(vector=5)"]
+        {
+            let (rows, cols) = (37, 100);
+            let case = case(text, rows, cols, 0.99, &device).unwrap();
+            assert!(
+                case.dense.chunks(cols).all(|row| row.iter().filter(|w| **w != 0.0).count() == 1)
+            );
+            for n in [1, 5, 20, 70] {
+                let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
+                let y = sparse_linear(
+                    tensor(&x, [n, cols], &device),
+                    &case.packed,
+                    Some(tensor(&bias, [rows], &device)),
+                    Activation::Gelu,
+                );
+                assert_close(&values(y), &case, &x, &bias, Activation::Gelu, text, n);
+            }
+        }
+    }
+}
+
+#[test]
 fn packed_tensors_return_the_matrix_they_were_made_from() {
     for device in devices() {
         for text in PATTERNS {
@@ -240,6 +265,8 @@ fn empty_groups_and_empty_rows_give_the_bias() {
     for device in devices() {
         let (rows, cols) = (64, 40);
         for (text, keep) in [
+            ("vector-wise(vector=32,equal_groups=false)", 0),
+            ("unstructured", 0),
             ("vector-wise(vector=32,equal_groups=false)", 32),
             ("block-wise(block=32)", 32),
             ("unstructured", 63),

@@ -89,6 +89,7 @@ fn table(rows: &[BenchRow]) -> String {
         "sparse",
         "speed-up",
         "GFLOP/s kept",
+        "of peak",
         "kernel",
         "because",
     ];
@@ -104,6 +105,7 @@ fn table(rows: &[BenchRow]) -> String {
             format!("{:.1} us", row.sparse_us),
             format!("{:.2}x", row.speedup),
             format!("{:.1}", row.kept_gflops),
+            row.share_of_peak.map_or("-".into(), |share| format!("{:.0} %", 100.0 * share)),
             row.kernel.clone(),
             output::prediction(row.predicted),
         ]

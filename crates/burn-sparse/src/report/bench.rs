@@ -1,9 +1,10 @@
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use burn_sparse_kernels::Predicted;
+use burn_sparse_kernels::{Predicted, peak_gflops};
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 use burn_sparse_pattern::{Packed, Pattern};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct BenchRow {
     pub speedup: f64,
     /// GFLOP/s on kept weights.
     pub kept_gflops: f64,
+    /// The share of what the CPU's multiply-adds could do at best, measured in this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_peak: Option<f64>,
     /// The kernel that ran.
     pub kernel: String,
     /// What the choice rested on, where it rested on measured costs.
@@ -93,6 +97,7 @@ pub fn bench(
     let (_, ran) = record_dispatch(|| sparse[0].forward(x.clone()));
     let choice = ran.first().map(|ran| ran.choice);
     let kernel = choice.map_or("none".into(), |choice| choice.to_string());
+    let kept_gflops = 2.0 * (mask.kept() * batch) as f64 / sparse_s / 1e9;
     BenchRow {
         name: None,
         rows,
@@ -103,10 +108,17 @@ pub fn bench(
         dense_us: dense_s * 1e6,
         sparse_us: sparse_s * 1e6,
         speedup: dense_s / sparse_s,
-        kept_gflops: 2.0 * (mask.kept() * batch) as f64 / sparse_s / 1e9,
+        kept_gflops,
+        share_of_peak: (*device == Device::flex()).then(|| kept_gflops / peak()),
         kernel,
         predicted: choice.and_then(|choice| choice.predicted()),
     }
+}
+
+/// GFLOP/s of this CPU at best, measured once.
+fn peak() -> f64 {
+    static PEAK: OnceLock<f64> = OnceLock::new();
+    *PEAK.get_or_init(peak_gflops)
 }
 
 /// The dense layer and the same packed, in buffers of their own.
