@@ -225,14 +225,20 @@ fn gradients_agree_with_those_of_the_dense_layer() {
 #[test]
 fn one_kept_column_is_enough() {
     for device in devices() {
-        for text in
-            ["unstructured", "balanced(block=100)", "shfl-bw(vector=16)", "shfl-bw(vector=5)"]
-        {
+        // Patterns, and how many rows share the one column they keep.
+        for (text, vector) in [
+            ("unstructured", 1),
+            ("balanced(block=100)", 1),
+            ("vector-wise(vector=16)", 16),
+            ("vector-wise(vector=5)", 5),
+        ] {
             let (rows, cols) = (37, 100);
-            let case = case(text, rows, cols, 0.99, &device).unwrap();
-            assert!(
-                case.dense.chunks(cols).all(|row| row.iter().filter(|w| **w != 0.0).count() == 1)
-            );
+            let pattern: Pattern = text.parse().unwrap();
+            let mask = Mask::from_fn(rows, cols, |r, c| c == r / vector * 7 % cols).unwrap();
+            let packed = Packed::pack(&pattern, &noise(rows * cols, 1), &mask, None).unwrap();
+            let dense = packed.unpack();
+            let packed = PackedTensors::from_packed(&packed, &device);
+            let case = Case { packed, dense, rows, cols };
             for n in [1, 5, 20, 70] {
                 let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
                 let y = sparse_linear(

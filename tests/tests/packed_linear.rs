@@ -35,7 +35,8 @@ fn values(tensor: Tensor<2>) -> Vec<f32> {
 fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
-        assert!((found - expected).abs() <= tolerance, "{found} instead of {expected}");
+        let close = (found - expected).abs() <= tolerance * (1.0 + expected.abs());
+        assert!(close, "{found} instead of {expected}");
     }
 }
 
@@ -66,20 +67,21 @@ fn a_layer_too_small_for_a_sparse_kernel_runs_dense_and_follows_its_values() {
 #[test]
 fn two_byte_values_run_the_sparse_kernels_and_unpack_to_what_they_round_to() {
     for float in [FloatType::BF16, FloatType::F16] {
-        let (dense, packed) = layers(256, 512, float);
-        let x = Tensor::<2>::from_data(TensorData::new(noise(512), [1, 512]), &Device::flex());
+        // Large enough for a sparse kernel to be the faster one on any machine.
+        let (dense, packed) = layers(1024, 1024, float);
+        let x = Tensor::<2>::from_data(TensorData::new(noise(1024), [1, 1024]), &Device::flex());
         for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
             let (y, ran) = record_dispatch(|| packed.forward_with(x.clone(), activation));
             assert!(ran[0].choice.to_string().starts_with("flex-"), "{}", ran[0].choice);
             let expected = values(dense.forward_with(x.clone(), activation));
-            assert_close(&values(y), &expected, 0.1);
+            assert_close(&values(y), &expected, 0.02);
             let unpacked = burn::tensor::module::linear(
                 x.clone(),
                 packed.weight.val(),
                 packed.bias.as_ref().map(Param::val),
             );
             let expected = values(activation.apply(unpacked));
-            assert_close(&values(packed.forward_with(x.clone(), activation)), &expected, 1e-4);
+            assert_close(&values(packed.forward_with(x.clone(), activation)), &expected, 1e-5);
         }
     }
 }
