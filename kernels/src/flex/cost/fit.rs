@@ -1,6 +1,9 @@
+/// What coefficients are multiplied with, and the seconds that came of it.
+pub(super) type Sample<const N: usize> = ([f64; N], f64);
+
 /// Coefficients, none negative, with the least relative squared errors: `Σ (1 - terms · found / seconds)²`,
 /// by coordinate descent.
-pub(super) fn fit<const N: usize>(samples: &[([f64; N], f64)]) -> [f64; N] {
+pub(super) fn fit<const N: usize>(samples: &[Sample<N>]) -> [f64; N] {
     // Every sample is divided by its time, and every column by its size, so that all weigh alike.
     let rows: Vec<[f64; N]> = samples.iter().map(|(terms, time)| terms.map(|t| t / time)).collect();
     let size = |t: usize| rows.iter().map(|row| row[t] * row[t]).sum::<f64>().sqrt();

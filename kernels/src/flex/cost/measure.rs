@@ -5,7 +5,7 @@ use std::time::Instant;
 use burn::tensor::module::linear;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use super::fit::fit;
+use super::fit::{Sample, fit};
 use super::{Costs, DENSE, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
 use crate::functions::run;
@@ -43,7 +43,7 @@ pub(super) fn measure() -> Costs {
             cell.best = cell.best.min(fastest(&cell.run));
         }
     }
-    let mut samples: BTreeMap<&str, Vec<Vec<([f64; 4], f64)>>> = BTreeMap::new();
+    let mut samples: BTreeMap<&str, Vec<Vec<Sample<4>>>> = BTreeMap::new();
     for cell in &cells {
         let curve = samples.entry(cell.subject).or_default();
         curve.resize(curve.len().max(cell.at + 1), Vec::new());
