@@ -80,6 +80,7 @@ pub(crate) fn run<const D: usize>(
     let fused = if fuse { spec } else { weight.spec(Activation::None) };
     let chosen = || flex::choose(&weight.matrix(), tokens, Isa::detect()).kernel;
     let kernel = on_cpu.then(|| kernel.unwrap_or_else(chosen));
+    let checked = on_cpu && weight.checked.holds(weight);
     let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&device, dtype)));
     let y = <Dispatch as SparseOps>::sparse_linear(
         x.reshape([tokens, spec.cols]).into_dispatch(),
@@ -88,8 +89,11 @@ pub(crate) fn run<const D: usize>(
         weight.index.clone().into_dispatch(),
         weight.offsets.clone().into_dispatch(),
         weight.order.clone().into_dispatch(),
-        Spec { kernel, ..fused },
+        Spec { kernel, checked, ..fused },
     );
+    if on_cpu && !checked {
+        weight.checked.remember(weight);
+    }
     let y = Tensor::<2>::from_dispatch(y).reshape(shape);
     if fuse { y } else { activation.apply(y) }
 }

@@ -71,4 +71,6 @@ pub struct Spec {
     pub activation: Activation,
     /// The CPU kernel that was chosen; the other devices choose at launch.
     pub(crate) kernel: Option<crate::flex::Kernel>,
+    /// Whether the indices are known to fit, see [`Checked`](crate::Checked).
+    pub(crate) checked: bool,
 }

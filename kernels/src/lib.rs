@@ -17,6 +17,7 @@
 //! portable ones for all three, tensor cores for 16-bit grouped weights on CUDA.
 
 mod autodiff;
+mod checked;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
 mod flex;
@@ -24,11 +25,14 @@ mod functions;
 mod layout;
 mod ops;
 mod packed_tensors;
+mod place;
 mod select;
 
+pub use checked::Checked;
 pub use flex::peak_gflops;
 pub use functions::{masked, sparse_linear, sparse_linear_with};
 pub use layout::{Activation, Layout, Spec};
 pub use ops::SparseOps;
-pub use packed_tensors::{PackedTensors, place};
+pub use packed_tensors::PackedTensors;
+pub use place::Place;
 pub use select::{Choice, KernelName, Predicted, Reason, select};

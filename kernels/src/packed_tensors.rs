@@ -1,14 +1,11 @@
-use burn::backend::Flex;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_pattern::{
     BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
 };
 
-use half::{bf16, f16};
-
 use crate::flex::{Matrix, Weight};
 use crate::layout::TILE_ROWS;
-use crate::{Activation, Layout, Spec};
+use crate::{Activation, Checked, Layout, Spec};
 
 /// A packed weight on a device, in the layout of its kernels.
 #[derive(Debug, Clone)]
@@ -27,6 +24,8 @@ pub struct PackedTensors {
     pub offsets: Tensor<1, Int>,
     /// The row at every place.
     pub order: Tensor<1, Int>,
+    /// What calls on these indices remember.
+    pub checked: Checked,
 }
 
 impl PackedTensors {
@@ -51,7 +50,8 @@ impl PackedTensors {
 
     /// The static half of this weight.
     pub fn spec(&self, activation: Activation) -> Spec {
-        Spec { rows: self.rows, cols: self.cols, layout: self.layout, activation, kernel: None }
+        let (rows, cols, layout) = (self.rows, self.cols, self.layout);
+        Spec { rows, cols, layout, activation, kernel: None, checked: false }
     }
 
     /// What the choice of a kernel depends on.
@@ -72,6 +72,7 @@ impl PackedTensors {
             index: ids(packed.columns(), device),
             offsets: ids(packed.offsets(), device),
             order: ids(order.as_slice(), device),
+            checked: Checked::default(),
         }
     }
 
@@ -94,6 +95,7 @@ impl PackedTensors {
             index: bytes(index, device),
             offsets: ids(&[], device),
             order: ids(&[], device),
+            checked: Checked::default(),
         }
     }
 
@@ -111,6 +113,7 @@ impl PackedTensors {
             index: ids(&columns, device),
             offsets: ids(&offsets, device),
             order: ids(&[], device),
+            checked: Checked::default(),
         }
     }
 
@@ -202,21 +205,8 @@ impl PackedTensors {
             offsets: &offsets,
             order: &order,
         };
-        weight.check().map(|weight| use_it(&weight))
+        weight.check(false).map(|weight| use_it(&weight))
     }
-}
-
-/// Where the numbers of a tensor on the CPU lie: two tensors that are both held and lie in one place are
-/// the same. Nothing where that cannot be told.
-pub fn place(tensor: &Tensor<2>) -> Option<usize> {
-    let tensor = tensor.clone().try_into_primitive::<Flex>().ok()?;
-    let first = match tensor.dtype() {
-        DType::F32 => tensor.as_slice::<f32>()?.as_ptr().addr(),
-        DType::BF16 => tensor.as_slice::<bf16>()?.as_ptr().addr(),
-        DType::F16 => tensor.as_slice::<f16>()?.as_ptr().addr(),
-        _ => return None,
-    };
-    Some(first)
 }
 
 /// Where a balanced row's slot stands in its tile of 16 rows.

@@ -336,6 +336,33 @@ fn masking_drops_weights_and_passes_the_gradient_straight_through() {
 }
 
 #[test]
+fn indices_that_changed_after_a_call_are_checked_again() {
+    let device = Device::flex();
+    for text in ["shfl-bw(vector=32)", "unstructured"] {
+        let case = case(text, 64, 64, 0.75, &device).unwrap();
+        let x = tensor(&noise(64, 3), [1, 64], &device);
+        let run = |weight: &PackedTensors| {
+            let (x, weight) = (x.clone(), weight.clone());
+            let run = || sparse_linear(x, &weight, None, Activation::None);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map(values)
+        };
+        let first = run(&case.packed).unwrap();
+        assert_eq!(run(&case.packed).unwrap(), first, "{text}: the second call trusts the first");
+        // Written in place if anything were: the only other owner is what the call remembered.
+        let mut broken = case.packed.clone();
+        drop(case);
+        broken.index = broken.index.add_scalar(99);
+        assert!(run(&broken).is_err(), "{text}");
+        broken.index = broken.index.sub_scalar(99);
+        assert_eq!(run(&broken).unwrap(), first, "{text}");
+        // A part of the same memory.
+        let count = broken.index.dims()[0];
+        broken.index = broken.index.slice([0..count - 1]);
+        assert!(run(&broken).is_err(), "{text}");
+    }
+}
+
+#[test]
 #[should_panic(expected = "F64 inputs on the CPU")]
 fn inputs_of_another_type_are_refused_before_a_kernel_runs() {
     let device = Device::flex();

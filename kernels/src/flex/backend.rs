@@ -113,7 +113,7 @@ fn weight<V: Element + Pod>(tensors: &[FlexTensor; 4], spec: Spec) -> Weight<'_,
         offsets: offsets.as_slice().unwrap_or(&[]),
         order: order.as_slice().unwrap_or(&[]),
     };
-    match weight.check() {
+    match weight.check(spec.checked) {
         Ok(weight) => weight,
         // As Burn's own operators do on tensors that do not fit; files are checked when they are read.
         Err(reason) => panic!("sparse_linear: {reason}"),

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::{DType, Device, Tensor};
-use burn_sparse_kernels::{Choice, place};
+use burn_sparse_kernels::{Choice, Place};
 
 /// What a packed weight remembers from one call to the next: small layers run for no longer than it takes
 /// to find this out again.
@@ -27,7 +27,7 @@ pub(crate) struct Call {
 struct Dense {
     /// Held, so that no other values can come to lie where these do.
     _values: Tensor<2>,
-    place: Option<usize>,
+    place: Option<Place>,
     dense: Tensor<2>,
 }
 
@@ -51,7 +51,7 @@ impl Memory {
         values: Tensor<2>,
         unpack: impl FnOnce(&Tensor<2>) -> Tensor<2>,
     ) -> Tensor<2> {
-        let place = place(&values);
+        let place = Place::of(&values);
         let mut state = self.state();
         match &state.dense {
             Some(kept) if place.is_some() && kept.place == place => kept.dense.clone(),

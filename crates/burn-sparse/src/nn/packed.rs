@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, FloatDType, IndexingUpdateOp, Int, Shape, Tensor};
-use burn_sparse_kernels::{Choice, Layout, PackedTensors, select};
+use burn_sparse_kernels::{Checked, Choice, Layout, PackedTensors, select};
 use burn_sparse_pattern::Pattern;
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
@@ -26,6 +26,8 @@ pub struct Packed {
     layout: Layout,
     #[module(skip)]
     memory: Memory,
+    #[module(skip)]
+    checked: Checked,
 }
 
 impl Packed {
@@ -50,6 +52,7 @@ impl Packed {
             index: self.index.val(),
             offsets: self.offsets.val(),
             order: self.order.val(),
+            checked: self.checked.clone(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Reparameterizer for PackInto {
             pattern,
             layout: tensors.layout,
             memory: Memory::default(),
+            checked: tensors.checked,
         };
         (base, Some(packed))
     }

@@ -10,7 +10,7 @@ use super::{Costs, DENSE, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
 use crate::functions::run;
 use crate::layout::TILE_ROWS;
-use crate::{Activation, Layout, PackedTensors};
+use crate::{Activation, Checked, Layout, PackedTensors};
 
 const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
@@ -160,6 +160,7 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
             DType::I32,
         ),
         order: ids(&order, DType::I32),
+        checked: Checked::default(),
     }
 }
 
