@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 /// Seconds of work below which waking another thread costs more than it brings.
-const WORTH_A_THREAD: f64 = 20e-6;
+const WORTH_A_THREAD: f64 = 10e-6;
 
 /// Multiply-adds and bytes that one thread gets through in a second, roughly: only the decision to
 /// share work out depends on them.
