@@ -1,7 +1,7 @@
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Int, Tensor};
 
-use crate::flex::{self, Isa, Kernel};
+use crate::flex::{self, Kernel};
 use crate::{Activation, KernelName, PackedTensors, SparseOps, Spec};
 
 /// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
@@ -42,7 +42,7 @@ pub fn sparse_linear_with<const D: usize>(
     run(x, weight, bias, activation, name.on_cpu)
 }
 
-/// [`sparse_linear`] with the CPU kernel given, or chosen.
+/// [`sparse_linear`] with the CPU kernel given, or left to the backend.
 pub(crate) fn run<const D: usize>(
     x: Tensor<D>,
     weight: &PackedTensors,
@@ -62,9 +62,12 @@ pub(crate) fn run<const D: usize>(
     let (dtype, device) = (x.dtype(), x.device());
     let on_cpu = device.clone().inner() == Device::flex();
     if on_cpu {
-        // Weights of 16 bits are widened on their way; anything else is refused before a kernel sees it.
-        let read = [DType::F32, DType::BF16, DType::F16].contains(&weight.values.dtype());
-        assert!(dtype == DType::F32 && read, "sparse_linear: {dtype:?} inputs on the CPU");
+        let values = weight.values.dtype();
+        assert!(
+            dtype == DType::F32 && flex::reads(values),
+            "sparse_linear: {dtype:?} inputs on the CPU with {values:?} weights; it takes F32 inputs with F32, \
+             BF16 or F16 weights"
+        );
     } else {
         assert_eq!(dtype, weight.values.dtype(), "sparse_linear: types of x and the packed weight");
     }
@@ -78,8 +81,6 @@ pub(crate) fn run<const D: usize>(
     let known = on_cpu || activation != Activation::Gelu;
     let fuse = known && !x.is_autodiff() && !weight.values.is_autodiff();
     let fused = if fuse { spec } else { weight.spec(Activation::None) };
-    let chosen = || flex::choose(&weight.matrix(), tokens, Isa::detect()).kernel;
-    let kernel = on_cpu.then(|| kernel.unwrap_or_else(chosen));
     let checked = on_cpu && weight.checked.holds(weight);
     let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&device, dtype)));
     let y = <Dispatch as SparseOps>::sparse_linear(

@@ -69,7 +69,7 @@ pub struct Spec {
     pub layout: Layout,
     /// Applied in the store.
     pub activation: Activation,
-    /// The CPU kernel that was chosen; the other devices choose at launch.
+    /// The CPU kernel, where it has been chosen; otherwise the backend chooses, as all others do.
     pub(crate) kernel: Option<crate::flex::Kernel>,
     /// Whether the indices are known to fit, see [`Checked`](crate::Checked).
     pub(crate) checked: bool,

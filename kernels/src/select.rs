@@ -132,7 +132,7 @@ pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -
     if dtype != DType::F32 {
         return unsupported("the CPU kernels compute in f32");
     }
-    if !matches!(weight.values.dtype(), DType::F32 | DType::BF16 | DType::F16) {
+    if !flex::reads(weight.values.dtype()) {
         return unsupported("the CPU kernels read weights in f32, bf16 and f16");
     }
     let isa = Isa::detect();

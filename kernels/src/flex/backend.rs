@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 
 use super::simd::Isa;
-use super::{Store, Value, Weight, gradient, masked, run};
+use super::{Store, Value, Weight, choose, gradient, masked, run};
 use crate::{SparseOps, Spec};
 
 impl SparseOps for Flex {
@@ -97,8 +97,9 @@ fn forward<V: Value + Element + Pod>(
     store: Store<'_>,
     spec: Spec,
 ) -> Vec<f32> {
-    let kernel = spec.kernel.expect("chosen before dispatch to the CPU");
-    run(Isa::detect(), kernel, &weight::<V>(tensors, spec), x, store)
+    let (isa, weight) = (Isa::detect(), weight::<V>(tensors, spec));
+    let chosen = || choose(&weight.matrix(), x.len() / weight.cols, isa).kernel;
+    run(isa, spec.kernel.unwrap_or_else(chosen), &weight, x, store)
 }
 
 fn weight<V: Element + Pod>(tensors: &[FlexTensor; 4], spec: Spec) -> Weight<'_, V> {

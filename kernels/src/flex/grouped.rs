@@ -69,11 +69,11 @@ unsafe fn groups<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                 let mut at = 0;
                 while at + ROWS <= rows.len() {
                     let rows = std::array::from_fn(|i| rows[at + i] as usize);
-                    pass.tile::<S, ROWS, VECTORS>(values.add(at), rows, yt);
+                    pass.tile::<S, V, ROWS, VECTORS>(values.add(at), rows, yt);
                     at += ROWS;
                 }
                 for (lane, &row) in rows.iter().enumerate().skip(at) {
-                    pass.tile::<S, 1, VECTORS>(values.add(lane), [row as usize], yt);
+                    pass.tile::<S, V, 1, VECTORS>(values.add(lane), [row as usize], yt);
                 }
                 if to == end {
                     break;
@@ -97,7 +97,7 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// `yt[rows[i]] (+)= Σ_k values[k · vector + i] · xt[columns[k]]`, all sums in registers.
     #[inline(always)]
-    unsafe fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
+    unsafe fn tile<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
         &self,
         values: *const f32,
         rows: [usize; ROWS],
@@ -130,8 +130,11 @@ impl Pass<'_> {
                     }
                 }
                 // The same column of the next pass: the weights of a large layer come from memory once
-                // for each tile of tokens, and the CPU does not foresee steps of a vector's length.
-                S::prefetch(weights.wrapping_add(PASS * self.vector));
+                // for each tile of tokens, and the CPU does not foresee steps of a vector's length. Two-byte
+                // values have been widened here, one after the other.
+                if V::IS_F32 {
+                    S::prefetch(weights.wrapping_add(PASS * self.vector));
+                }
                 weights = weights.add(self.vector);
             }
             for i in 0..ROWS {

@@ -30,7 +30,7 @@ pub(crate) use kernel::Kernel;
 pub use peak::peak_gflops;
 pub(crate) use simd::Isa;
 pub(crate) use store::Store;
-pub(crate) use value::Value;
+pub(crate) use value::{Value, reads};
 pub(crate) use weight::Weight;
 
 use parallel::Shared;

@@ -62,7 +62,7 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
     let width = VECTORS * S::LANES;
     let (per_row, blocks) = (weight.kept_per_row(), weight.cols.div_ceil(block));
     let pass = pass(block);
-    // From a slot to the same one of the next tile.
+    // From a slot to the same one of the next tile, fetched ahead as in the grouped kernel.
     let ahead = per_row * TILE_ROWS;
     let mut chunk = units.start;
     while chunk < units.end {
@@ -98,7 +98,9 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                             let mut values = values.add(entry);
                             let mut index = in_block.as_ptr().add(entry);
                             for _ in b * kept..last {
-                                S::prefetch(values.wrapping_add(ahead));
+                                if V::IS_F32 {
+                                    S::prefetch(values.wrapping_add(ahead));
+                                }
                                 S::prefetch(index.wrapping_add(ahead).cast());
                                 for i in 0..ROWS {
                                     let w = S::splat(*values.add(i));

@@ -1,6 +1,12 @@
+use burn::tensor::DType;
 use half::{bf16, f16};
 
 use super::simd::Simd;
+
+/// Whether kernels read values of this type.
+pub(crate) fn reads(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::BF16 | DType::F16)
+}
 
 /// How a kept value is stored. Sums are f32 whatever it is: 16 bits halve the bytes that a weight streams,
 /// not the arithmetic.

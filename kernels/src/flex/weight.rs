@@ -1,3 +1,4 @@
+use super::Matrix;
 use crate::Layout;
 use crate::layout::TILE_ROWS;
 
@@ -116,6 +117,12 @@ impl<V> Weight<'_, V> {
             seen[row / 64] |= 1 << (row % 64);
         }
         Ok(())
+    }
+
+    /// What the choice of a kernel depends on.
+    pub(crate) fn matrix(&self) -> Matrix {
+        let Self { rows, cols, layout, .. } = *self;
+        Matrix { rows, cols, layout, kept: self.values.len() }
     }
 
     /// Kept weights of a balanced row, its padded tile taken into account.

@@ -115,19 +115,23 @@ fn fastest(run: &dyn Fn()) -> f64 {
 
 /// A packed weight with `kept` of every 16 columns, other ones for every group or row.
 fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensors {
-    let (mut index, mut offsets) = (Vec::new(), vec![0]);
-    let mut columns = |which: usize| {
-        index.extend((0..cols).filter(|col| (col * 7 + which * 5 + col / 16) % 16 < kept));
-        offsets.push(index.len());
+    let (mut index, mut offsets, mut order) = (Vec::new(), Vec::new(), Vec::new());
+    let mut runs = |count: usize| {
+        offsets.push(0);
+        for run in 0..count {
+            index.extend((0..cols).filter(|col| (col * 7 + run * 5 + col / 16) % 16 < kept));
+            offsets.push(index.len());
+        }
     };
-    let (layout, lanes) = match layout {
+    let (layout, index_type) = match layout {
         Layout::Grouped { vector } => {
-            (0..rows.div_ceil(vector)).for_each(&mut columns);
-            (layout, vector)
+            runs(rows.div_ceil(vector));
+            order.extend(0..rows);
+            (layout, DType::I32)
         }
         Layout::Rows => {
-            (0..rows).for_each(&mut columns);
-            (layout, 1)
+            runs(rows);
+            (layout, DType::I32)
         }
         Layout::Balanced { block, .. } => {
             let (kept, step) = (block * kept / 16, 16 / kept);
@@ -137,28 +141,16 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
                     index.extend((0..TILE_ROWS).map(in_block));
                 }
             }
-            (Layout::Balanced { block, kept }, TILE_ROWS)
+            (Layout::Balanced { block, kept }, DType::U8)
         }
     };
-    let order: Vec<usize> = match layout {
-        Layout::Grouped { .. } => (0..rows).collect(),
-        _ => Vec::new(),
-    };
-    let slots = match layout {
-        Layout::Balanced { .. } => index.len() / TILE_ROWS,
-        _ => index.len(),
-    };
-    let index_type = if matches!(layout, Layout::Balanced { .. }) { DType::U8 } else { DType::I32 };
     PackedTensors {
         rows,
         cols,
         layout,
-        values: tensor([slots, lanes]),
+        values: tensor(layout.values_shape(index.len())),
         index: ids(&index, index_type),
-        offsets: ids(
-            if matches!(layout, Layout::Balanced { .. }) { &[] } else { &offsets },
-            DType::I32,
-        ),
+        offsets: ids(&offsets, DType::I32),
         order: ids(&order, DType::I32),
         checked: Checked::default(),
     }
