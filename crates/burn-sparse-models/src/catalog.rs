@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::{ImageTask, Task};
+use crate::{Cifar10Task, ImageTask, Task};
 
 /// A task that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -10,7 +10,7 @@ pub struct TaskError {
     pub name: String,
 }
 
-const NAMES: [&str; 2] = ["glyphs-mlp", "mnist-mlp"];
+const NAMES: [&str; 3] = ["glyphs-mlp", "mnist-mlp", "cifar10-convnet"];
 
 fn hint(name: &str) -> String {
     let near = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 3;
@@ -33,6 +33,7 @@ pub fn with_task<V: TaskVisitor>(name: &str, visitor: V) -> Result<V::Output, Ta
     match name {
         "glyphs-mlp" => Ok(visitor.visit(ImageTask::Glyphs)),
         "mnist-mlp" => Ok(visitor.visit(ImageTask::Mnist)),
+        "cifar10-convnet" => Ok(visitor.visit(Cifar10Task)),
         _ => Err(TaskError { name: name.into() }),
     }
 }

@@ -1,10 +1,13 @@
+use std::ops::Range;
 use std::path::Path;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{ClassificationOutput, TrainStep};
 use burn_sparse_datasets::{DatasetError, ImageSet, Images, glyphs, mnist};
 
+use crate::classification::{self, accuracy};
+use crate::initialize::Initialize;
 use crate::{ImageBatch, Metric, Mlp, MlpConfig, Task};
 
 /// Images into ten classes with an [`Mlp`].
@@ -18,9 +21,6 @@ pub enum ImageTask {
 
 const PIXELS: usize = 28 * 28;
 const CLASSES: usize = 10;
-
-/// Test samples at a time.
-const TEST_BATCH: usize = 500;
 
 impl Task for ImageTask {
     type Model = Mlp;
@@ -46,7 +46,6 @@ impl Task for ImageTask {
             Self::Mnist => 512,
         };
         let model = MlpConfig::new(PIXELS, hidden, CLASSES).init(device);
-        // Parameters draw their values when they are first read: read all now, in one fixed order.
         model.visit(&mut Initialize);
         model
     }
@@ -63,24 +62,11 @@ impl Task for ImageTask {
     }
 
     fn loss(&self, output: &ClassificationOutput) -> f64 {
-        let loss = output.loss.clone().into_data().convert::<f64>().try_into_vec();
-        loss.ok().and_then(|loss: Vec<f64>| loss.first().copied()).unwrap_or(f64::NAN)
+        classification::loss(output)
     }
 
     fn evaluate(&self, data: &ImageSet, model: &Mlp, device: &Device) -> Metric {
-        let test = &data.test;
-        let mut right = 0;
-        for from in (0..test.len()).step_by(TEST_BATCH) {
-            let to = (from + TEST_BATCH).min(test.len());
-            let scores = scores(model, test, from..to, device);
-            let labels = &test.labels[from..to];
-            right += scores
-                .chunks_exact(CLASSES)
-                .zip(labels)
-                .filter(|(scores, label)| best(scores) == usize::from(**label))
-                .count();
-        }
-        Metric { name: "accuracy".into(), value: right as f64 / test.len() as f64 }
+        accuracy(&data.test.labels, |range| scores(model, &data.test, range, device))
     }
 
     fn outputs(&self, data: &ImageSet, model: &Mlp, samples: usize, device: &Device) -> Vec<f32> {
@@ -88,21 +74,10 @@ impl Task for ImageTask {
     }
 }
 
-fn scores(
-    model: &Mlp,
-    images: &Images,
-    range: std::ops::Range<usize>,
-    device: &Device,
-) -> Vec<f32> {
+fn scores(model: &Mlp, images: &Images, range: Range<usize>, device: &Device) -> Vec<f32> {
     let batch = batch(images, range, device);
     let scores = model.forward(batch.images).into_data().convert::<f32>();
     scores.try_into_vec().unwrap_or_default()
-}
-
-/// The class with the highest score, the lower one of equals.
-fn best(scores: &[f32]) -> usize {
-    let better = |best: usize, at: usize| if scores[at] > scores[best] { at } else { best };
-    (1..scores.len()).fold(0, better)
 }
 
 fn batch(images: &Images, indices: impl Iterator<Item = usize>, device: &Device) -> ImageBatch {
@@ -115,14 +90,6 @@ fn batch(images: &Images, indices: impl Iterator<Item = usize>, device: &Device)
     ImageBatch {
         images: Tensor::from_data(TensorData::new(pixels, [count, images.size]), device),
         targets: Tensor::from_data(TensorData::new(labels, [count]), device),
-    }
-}
-
-struct Initialize;
-
-impl ModuleVisitor for Initialize {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        param.val();
     }
 }
 

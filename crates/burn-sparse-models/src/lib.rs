@@ -5,9 +5,14 @@
 //! |---|---|---|---|
 //! | `glyphs-mlp` | [`Mlp`] 784-256-256-10 | built-in glyphs | accuracy |
 //! | `mnist-mlp` | [`Mlp`] 784-512-512-10 | MNIST | accuracy |
+//! | `cifar10-convnet` | [`ConvNet`] 32-64-128, 128 | CIFAR-10 | accuracy |
 
 mod catalog;
+mod cifar10_task;
+mod classification;
+mod convnet;
 mod image_task;
+mod initialize;
 mod mlp;
 mod task;
 
@@ -15,6 +20,8 @@ pub mod run;
 pub mod sweep;
 
 pub use catalog::{TaskError, TaskVisitor, with_task};
+pub use cifar10_task::Cifar10Task;
+pub use convnet::{ConvNet, ConvNetConfig, PictureBatch};
 pub use image_task::ImageTask;
 pub use mlp::{ImageBatch, Mlp, MlpConfig};
 pub use task::{Metric, Task};

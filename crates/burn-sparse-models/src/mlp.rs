@@ -1,9 +1,10 @@
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
+
+use crate::classification::classified;
 
 /// The size of an [`Mlp`].
 #[derive(Config, Debug)]
@@ -58,11 +59,7 @@ impl Mlp {
     }
 
     fn classify(&self, batch: ImageBatch) -> ClassificationOutput {
-        let output = self.forward(batch.images);
-        let loss = CrossEntropyLossConfig::new()
-            .init(&output.device())
-            .forward(output.clone(), batch.targets.clone());
-        ClassificationOutput::new(loss, output, batch.targets)
+        classified(self.forward(batch.images), batch.targets)
     }
 }
 

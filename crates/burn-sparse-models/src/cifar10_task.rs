@@ -1,0 +1,92 @@
+use std::ops::Range;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::ClassificationOutput;
+use burn_sparse_datasets::{ByteImageSet, ByteImages, DatasetError, cifar10};
+
+use crate::classification::{self, accuracy};
+use crate::initialize::Initialize;
+use crate::{ConvNet, ConvNetConfig, Metric, PictureBatch, Task};
+
+/// `cifar10-convnet`: CIFAR-10 with a small [`ConvNet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cifar10Task;
+
+/// Mean and standard deviation of each channel of the training images, from 0 to 1.
+const MEAN: [f32; 3] = [0.4914, 0.4822, 0.4465];
+const DEVIATION: [f32; 3] = [0.2470, 0.2435, 0.2616];
+
+impl Task for Cifar10Task {
+    type Model = ConvNet;
+    type Data = ByteImageSet;
+
+    fn name(&self) -> &'static str {
+        "cifar10-convnet"
+    }
+
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<ByteImageSet, DatasetError> {
+        cifar10::load(folder)
+    }
+
+    fn model(&self, device: &Device) -> ConvNet {
+        let model = ConvNetConfig::new(32, 128, cifar10::CLASSES.len()).init(device);
+        model.visit(&mut Initialize);
+        model
+    }
+
+    fn train_len(&self) -> usize {
+        cifar10::TRAIN
+    }
+
+    fn batch(&self, data: &ByteImageSet, indices: &[usize], device: &Device) -> PictureBatch {
+        batch(&data.train, indices.iter().copied(), device)
+    }
+
+    fn loss(&self, output: &ClassificationOutput) -> f64 {
+        classification::loss(output)
+    }
+
+    fn evaluate(&self, data: &ByteImageSet, model: &ConvNet, device: &Device) -> Metric {
+        accuracy(&data.test.labels, |range| scores(model, &data.test, range, device))
+    }
+
+    fn outputs(
+        &self,
+        data: &ByteImageSet,
+        model: &ConvNet,
+        samples: usize,
+        device: &Device,
+    ) -> Vec<f32> {
+        scores(model, &data.test, 0..samples.min(data.test.len()), device)
+    }
+}
+
+fn scores(model: &ConvNet, images: &ByteImages, range: Range<usize>, device: &Device) -> Vec<f32> {
+    let batch = batch(images, range, device);
+    let scores = model.forward(batch.images).into_data().convert::<f32>();
+    scores.try_into_vec().unwrap_or_default()
+}
+
+fn batch(
+    images: &ByteImages,
+    indices: impl Iterator<Item = usize>,
+    device: &Device,
+) -> PictureBatch {
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    let [channels, height, width] = images.shape;
+    for index in indices {
+        let planes = images.image(index).chunks_exact(height * width);
+        for ((plane, mean), deviation) in planes.zip(MEAN).zip(DEVIATION) {
+            pixels.extend(plane.iter().map(|&byte| (f32::from(byte) / 255.0 - mean) / deviation));
+        }
+        labels.push(i32::from(images.labels[index]));
+    }
+    let count = labels.len();
+    let shape = [count, channels, height, width];
+    PictureBatch {
+        images: Tensor::from_data(TensorData::new(pixels, shape), device),
+        targets: Tensor::from_data(TensorData::new(labels, [count]), device),
+    }
+}

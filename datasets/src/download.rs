@@ -1,0 +1,169 @@
+//! One file from the web, whole and with the right checksum or not at all; a broken download goes on
+//! where it stopped.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// A file as its publisher offers it.
+pub(crate) struct Remote {
+    pub(crate) url: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: &'static str,
+}
+
+const CHUNK: usize = 1 << 16;
+
+impl Remote {
+    /// Puts the file at `path`. What has arrived waits in `path.part`.
+    pub(crate) fn fetch(&self, path: &Path) -> Result<(), String> {
+        let text = |error: std::io::Error| error.to_string();
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(text)?;
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let there = std::fs::metadata(&part).map_or(0, |found| found.len());
+        // More than the file has is not part of it.
+        let there = if there >= self.bytes { 0 } else { there };
+        tracing::info!(url = %self.url, from = there, of = self.bytes, "downloading");
+        let request = ureq::get(&self.url);
+        let request = match there {
+            0 => request,
+            from => request.header("Range", format!("bytes={from}-")),
+        };
+        let mut response = request.call().map_err(|error| error.to_string())?;
+        // A server that does not know ranges sends everything again.
+        let goes_on = response.status().as_u16() == 206;
+        let there = if goes_on { there } else { 0 };
+        let mut file = OpenOptions::new();
+        let file = file.create(true).write(true).append(goes_on).truncate(!goes_on);
+        let mut file = file.open(&part).map_err(text)?;
+        self.copy(response.body_mut().as_reader(), &mut file, there)?;
+        file.sync_all().map_err(text)?;
+        let found = sha256(&part).map_err(text)?;
+        if found != self.sha256 {
+            // It can only be thrown away: going on from it would never end well.
+            let _ = std::fs::remove_file(&part);
+            return Err(format!("its SHA-256 is {found}, expected {}", self.sha256));
+        }
+        std::fs::rename(&part, path).map_err(text)
+    }
+
+    /// Copies the rest of the file; a tenth of it is a line of the log.
+    fn copy(&self, mut from: impl Read, to: &mut File, mut there: u64) -> Result<(), String> {
+        let mut chunk = vec![0; CHUNK];
+        let mut said = there * 10 / self.bytes;
+        loop {
+            let read = from.read(&mut chunk).map_err(|error| error.to_string())?;
+            if read == 0 {
+                break;
+            }
+            there += read as u64;
+            if there > self.bytes {
+                return Err(format!("it is longer than {} bytes", self.bytes));
+            }
+            to.write_all(&chunk[..read]).map_err(|error| error.to_string())?;
+            let tenths = there * 10 / self.bytes;
+            if tenths > said {
+                said = tenths;
+                tracing::info!("{} % of {} MB", 10 * tenths, self.bytes / 1_000_000);
+            }
+        }
+        match there == self.bytes {
+            true => Ok(()),
+            false => {
+                Err(format!("it stopped at {there} of {} bytes; try again to go on", self.bytes))
+            }
+        }
+    }
+}
+
+fn sha256(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        hash.update(&chunk[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const CONTENT: &[u8] = b"a file of 28 bytes, no more.";
+    const SHA256: &str = "1085b299a165c90ea8122b7a5aff3dbe37397172cf3132180fb6fb635a9cd148";
+
+    /// Answers every request: with `first` bytes to the first, and then with what ranges ask for.
+    fn server(first: usize) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/file", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let mut stream = stream.unwrap();
+                let mut from = 0;
+                for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                    let line = line.unwrap().to_lowercase();
+                    if let Some(range) = line.strip_prefix("range: bytes=") {
+                        from = range.trim_end_matches('-').parse().unwrap();
+                    }
+                    if line.is_empty() {
+                        break;
+                    }
+                }
+                let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
+                let to = if number == 0 { first } else { CONTENT.len() };
+                // What is promised and what is sent differ where the line breaks.
+                let promised = CONTENT.len() - from;
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {promised}\r\n\r\n");
+                stream.write_all(head.as_bytes()).unwrap();
+                stream.write_all(&CONTENT[from..to]).unwrap();
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn a_broken_download_goes_on_where_it_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sub").join("file");
+        let remote = Remote { url: server(9), bytes: CONTENT.len() as u64, sha256: SHA256 };
+        remote.fetch(&path).unwrap_err();
+        assert!(!path.exists());
+        let part = folder.path().join("sub").join("file.part");
+        assert_eq!(std::fs::read(&part).unwrap(), &CONTENT[..9]);
+        remote.fetch(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), CONTENT);
+        assert!(!part.exists());
+    }
+
+    #[test]
+    fn a_file_with_another_checksum_is_thrown_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let url = server(CONTENT.len());
+        let remote = Remote { url, bytes: CONTENT.len() as u64, sha256: "00" };
+        let error = remote.fetch(&path).unwrap_err();
+        assert!(error.contains("expected 00"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_longer_file_than_promised_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let remote = Remote { url: server(CONTENT.len()), bytes: 20, sha256: SHA256 };
+        let error = remote.fetch(&folder.path().join("file")).unwrap_err();
+        assert!(error.contains("longer than 20 bytes"), "{error}");
+    }
+}
