@@ -127,4 +127,14 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
             OpsKind::UnTracked(prep) => prep.finish(masked),
         }
     }
+
+    fn drawn(
+        _grad: FloatTensor<Self>,
+        _weight: FloatTensor<Self>,
+        _mask: IntTensor<B>,
+        _factor: f32,
+    ) -> FloatTensor<Self> {
+        // Gradients live on the inner backend.
+        unimplemented!("second-order gradients of masked")
+    }
 }

@@ -105,12 +105,35 @@ pub(crate) fn run<const D: usize>(
 /// # Panics
 /// When the mask has another number of elements, or its type is not `u8`.
 pub fn masked<const D: usize>(weight: Tensor<D>, mask: Tensor<1, Int>) -> Tensor<D> {
+    check_mask(&weight, &mask);
+    let masked = <Dispatch as SparseOps>::masked(weight.into_dispatch(), mask.into_dispatch());
+    Tensor::from_dispatch(masked)
+}
+
+/// `grad + factor · weight` where the flat byte mask drops the weight, `grad` elsewhere: what draws dropped
+/// weights to zero. Not for tensors that are tracked for a gradient.
+///
+/// # Panics
+/// When shapes differ, the mask has another number of elements, or its type is not `u8`.
+pub fn drawn<const D: usize>(
+    grad: Tensor<D>,
+    weight: Tensor<D>,
+    mask: Tensor<1, Int>,
+    factor: f32,
+) -> Tensor<D> {
+    assert_eq!(grad.dims(), weight.dims(), "drawn: a gradient of the weight's shape");
+    check_mask(&grad, &mask);
+    check_mask(&weight, &mask);
+    let [grad, weight] = [grad, weight].map(Tensor::into_dispatch);
+    let drawn = <Dispatch as SparseOps>::drawn(grad, weight, mask.into_dispatch(), factor);
+    Tensor::from_dispatch(drawn)
+}
+
+fn check_mask<const D: usize>(weight: &Tensor<D>, mask: &Tensor<1, Int>) {
     let elements = weight.shape().num_elements();
     assert_eq!(mask.dims(), [elements], "masked: one byte for each of {elements} weights");
     assert_eq!(mask.dtype(), DType::U8, "masked: masks are bytes");
     if weight.device().inner() == Device::flex() {
         assert_eq!(weight.dtype(), DType::F32, "masked: weights on the CPU are f32");
     }
-    let masked = <Dispatch as SparseOps>::masked(weight.into_dispatch(), mask.into_dispatch());
-    Tensor::from_dispatch(masked)
 }

@@ -30,7 +30,7 @@ mod select;
 
 pub use checked::Checked;
 pub use flex::peak_gflops;
-pub use functions::{masked, sparse_linear, sparse_linear_with};
+pub use functions::{drawn, masked, sparse_linear, sparse_linear_with};
 pub use layout::{Activation, Layout, Spec};
 pub use ops::SparseOps;
 pub use packed_tensors::PackedTensors;

@@ -55,4 +55,13 @@ pub trait SparseOps: Backend {
     /// (Bengio et al., 2013), so that whoever steps the optimizer decides which weights act on it.
     #[fusion(dtype = weight, shape = weight.clone())]
     fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self>;
+
+    /// `grad + factor · weight` where the byte of the mask is zero, `grad` elsewhere.
+    #[fusion(dtype = grad, shape = grad.clone())]
+    fn drawn(
+        grad: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        mask: IntTensor<Self>,
+        factor: f32,
+    ) -> FloatTensor<Self>;
 }

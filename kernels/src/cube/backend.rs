@@ -126,6 +126,17 @@ impl SparseOps for CubeBackend {
         masked::masked(&client, dtype, &buffer(weight), &buffer(mask), &buffer(out.clone()));
         out
     }
+
+    fn drawn(
+        grad: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        mask: IntTensor<Self>,
+        factor: f32,
+    ) -> FloatTensor<Self> {
+        // Once a step, beside a forward and a backward pass: not worth a kernel of its own.
+        let dropped = Self::float_sub(weight.clone(), Self::masked(weight, mask));
+        Self::float_add(grad, Self::float_mul_scalar(dropped, factor.into()))
+    }
 }
 
 /// The shape the kernels know of a weight whose values have `lines` lines.

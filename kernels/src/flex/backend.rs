@@ -73,12 +73,51 @@ impl SparseOps for Flex {
     }
 
     fn masked(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self> {
-        let (weight, mask) = (weight.to_contiguous(), mask.to_contiguous());
+        let (mut weight, mask) = (contiguous(weight), contiguous(mask));
+        let isa = Isa::detect();
+        if let Some(weight_mut) = whole(&mut weight) {
+            masked::mask(isa, weight_mut, bytes(&mask));
+            return weight;
+        }
         let shape = weight.layout().shape().clone();
-        let bytes = mask.as_slice::<u8>().expect("masks are bytes");
-        let out = masked::masked(Isa::detect(), floats(&weight), bytes);
+        let out = masked::masked(isa, floats(&weight), bytes(&mask));
         FlexTensor::new(Bytes::from_elems(out), burn_flex::Layout::contiguous(shape), DType::F32)
     }
+
+    fn drawn(
+        grad: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        mask: IntTensor<Self>,
+        factor: f32,
+    ) -> FloatTensor<Self> {
+        let (mut grad, weight, mask) = (contiguous(grad), contiguous(weight), contiguous(mask));
+        if whole(&mut grad).is_none() {
+            let shape = grad.layout().shape().clone();
+            let layout = burn_flex::Layout::contiguous(shape);
+            grad = FlexTensor::new(Bytes::from_elems(floats(&grad).to_vec()), layout, DType::F32);
+        }
+        if let Some(grad) = whole(&mut grad) {
+            masked::draw(Isa::detect(), grad, floats(&weight), bytes(&mask), factor);
+        }
+        grad
+    }
+}
+
+/// The tensor itself where it is contiguous: a clone would share its memory, which then could not be
+/// written to.
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}
+
+/// All of a contiguous tensor's memory to write into, where nobody else reads it.
+fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
+    let elements = tensor.layout().num_elements();
+    let storage = tensor.try_storage_mut::<f32>()?;
+    (storage.len() == elements).then_some(storage)
+}
+
+fn bytes(mask: &FlexTensor) -> &[u8] {
+    mask.as_slice().expect("masks are bytes")
 }
 
 fn tensor(data: Vec<f32>, shape: [usize; 2]) -> FlexTensor {

@@ -18,7 +18,7 @@ use crate::{PatternError, RowOrder, Scores};
 ///
 /// Without a budget the work depends on the shape alone, and the same scores, start and seed find the
 /// same order on every machine and with any number of threads. With one the clock decides.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
     /// Seeds the first groups and the order in which groups meet.
     pub seed: u64,
@@ -26,6 +26,15 @@ pub struct Search<'a> {
     pub start: Start<'a>,
     /// Goes on until this much time has passed, or stops then with the best so far.
     pub budget: Option<Duration>,
+    /// How much work is done, as a share of the usual: less where a better order would soon be searched
+    /// again, as along a ramp.
+    pub effort: f64,
+}
+
+impl Default for Search<'_> {
+    fn default() -> Self {
+        Self { seed: 0, start: Start::Cold, budget: None, effort: 1.0 }
+    }
 }
 
 /// Where a search for a row order starts.
@@ -58,11 +67,12 @@ struct Effort {
 
 impl Effort {
     /// Fitted to 4096 x 4096 in groups of 32: well under a second cold, 0.2 seconds warm, on two cores.
-    fn new(warm: bool, rows: usize, cols: usize, groups: usize) -> Self {
+    fn new(share: f64, warm: bool, rows: usize, cols: usize, groups: usize) -> Self {
         let scores = rows as f64 * cols as f64;
         let assignment = scores * groups as f64;
         let times = |all: f64, each: f64, least: usize, most: usize| {
-            ((all / each) as usize).clamp(least, most)
+            let most = (most as f64 * share).ceil() as usize;
+            ((all * share / each) as usize).clamp(least.min(most), most)
         };
         if warm {
             let rounds = times(5e7, scores, 3, 8 * groups);
@@ -112,6 +122,7 @@ fn find(scores: &Scores<'_>, vector: usize, keep: Keep, search: &Search<'_>) -> 
     let sizes: Vec<usize> = unshuffled.iter().map(Vec::len).collect();
     let mut run = Run {
         effort: Effort::new(
+            search.effort,
             matches!(search.start, Start::Warm(_)),
             rows,
             scores.cols(),

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor};
-use burn_sparse_kernels::masked;
+use burn_sparse_kernels::{drawn, masked};
 
 use super::gather::keeps;
 use crate::modules::Path;
@@ -70,7 +70,7 @@ impl ModuleVisitor for Filter<'_> {
                 Action::Mask => masked(grad, keep),
                 Action::Decay(decay) => {
                     let weight = param.base().inner().to_device(&grad.device());
-                    grad + (weight.clone() - masked(weight, keep)) * decay
+                    drawn(grad, weight, keep, decay as f32)
                 }
             };
             self.grads.register(param.id, grad);

@@ -192,6 +192,9 @@ fn growth(
     }
 }
 
+/// How much of a search an update along a ramp makes.
+const HASTE: f64 = 0.1;
+
 fn search(
     weight: &PlannedWeight,
     state: &State,
@@ -214,7 +217,9 @@ fn search(
             moving.project(sparsity, growth.share(weight.schedule.progress(step)))?
         }
         _ => {
-            let mut search = Search { seed, ..Search::default() };
+            // The next update searches again; the last order has to last.
+            let effort = if step < weight.schedule.end { HASTE } else { 1.0 };
+            let mut search = Search { seed, effort, ..Search::default() };
             // The search is cold until something has been dropped: only then is there an order to start
             // from.
             if state.keep.contains(&0) {

@@ -1,0 +1,188 @@
+//! What pruning costs a training step: the same loop with masks and without, in turns in one run.
+//!
+//! `cargo bench --workspace --bench overhead` prints, for each network and pattern, the median time of a step
+//! without masks, under the ramp and after it, the time of a mask update, and what all of it adds to a run in
+//! the proportions of the project's recipes (ramp 5 of 12 epochs): median of [`RUNS`] runs and their range.
+
+use std::time::{Duration, Instant};
+
+use burn::module::{Module, ModuleDisplay};
+use burn::nn::transformer::{
+    TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
+};
+use burn::optim::{AdamWConfig, ModuleOptimizer};
+use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse_models::{ConvNetConfig, ImageBatch, MlpConfig, PictureBatch};
+
+// As in the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const RUNS: usize = 3;
+
+/// Steps of one loop before the other has its turn.
+const TURN: usize = 5;
+
+/// A Transformer block of width 512 with its loss.
+#[derive(Module, Debug)]
+struct Block {
+    encoder: TransformerEncoder,
+}
+
+#[derive(Debug)]
+struct Loss;
+
+impl ItemLazy for Loss {
+    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
+        Ok(self)
+    }
+}
+
+impl TrainStep for Block {
+    type Input = Tensor<3>;
+    type Output = Loss;
+
+    fn step(&self, x: Tensor<3>) -> TrainOutput<Loss> {
+        let y = self.encoder.forward(TransformerEncoderInput::new(x.clone()));
+        let loss = (y - x).powi_scalar(2).mean();
+        TrainOutput::new(self, loss.backward(), Loss)
+    }
+}
+
+fn main() {
+    let device = Device::flex().autodiff();
+    println!(
+        "network      pattern                                plain    ramp   after  update  run (ms)"
+    );
+    for pattern in ["{ kind = \"shfl-bw\", vector = 32 }", "{ kind = \"balanced\", block = 32 }"] {
+        let mlp = || MlpConfig::new(784, 512, 10).init(&device);
+        let images = Tensor::random([128, 784], Distribution::Default, &device);
+        let batch = ImageBatch { images, targets: targets(128, &device) };
+        report("MLP", pattern, "except = \"head.*\"", 600, mlp, || batch.clone());
+
+        let convnet = || ConvNetConfig::new(32, 128, 10).init(&device);
+        let images = Tensor::random([128, 3, 32, 32], Distribution::Default, &device);
+        let batch = PictureBatch { images, targets: targets(128, &device) };
+        report("ConvNet", pattern, "except = [\"conv1.*\", \"head.*\"]", 240, convnet, || {
+            batch.clone()
+        });
+
+        let block = || Block {
+            encoder: TransformerEncoderConfig::new(512, 2048, 8, 1).with_dropout(0.0).init(&device),
+        };
+        let x = Tensor::random([16, 64, 512], Distribution::Normal(0.0, 1.0), &device);
+        report("Transformer", pattern, "", 120, block, || x.clone());
+    }
+}
+
+fn targets(count: i64, device: &Device) -> Tensor<1, Int> {
+    Tensor::arange(0..count, device).remainder_scalar(10)
+}
+
+fn report<M: TrainStep + Module + ModuleDisplay>(
+    network: &str,
+    pattern: &str,
+    except: &str,
+    steps: usize,
+    model: impl Fn() -> M,
+    input: impl Fn() -> M::Input,
+) {
+    let mut runs: Vec<Times> =
+        (0..RUNS).map(|_| run(pattern, except, steps, &model, &input)).collect();
+    runs.sort_by(|a, b| a.overhead().total_cmp(&b.overhead()));
+    let [low, high] = [&runs[0], &runs[RUNS - 1]].map(|run| 100.0 * run.overhead());
+    let Times { plain, ramp, after, update, .. } = runs[RUNS / 2];
+    let all = 100.0 * runs[RUNS / 2].overhead();
+    println!(
+        "{network:<12} {pattern:<36} {plain:>7.2} {ramp:>7.2} {after:>7.2} {update:>7.2}  \
+         {all:+.1} % ({low:+.1} to {high:+.1})"
+    );
+}
+
+/// Medians, in milliseconds.
+#[derive(Clone, Copy)]
+struct Times {
+    /// A step without masks.
+    plain: f64,
+    /// A step under the ramp, without its update.
+    ramp: f64,
+    /// A step after the ramp.
+    after: f64,
+    /// The mean mask update.
+    update: f64,
+    /// Steps under the ramp, steps in all, updates.
+    counts: [f64; 3],
+}
+
+impl Times {
+    /// The share that masks add to a run.
+    fn overhead(&self) -> f64 {
+        let [ramp, all, updates] = self.counts;
+        let masked = self.ramp * ramp + self.after * (all - ramp) + self.update * updates;
+        masked / (self.plain * all) - 1.0
+    }
+}
+
+fn run<M: TrainStep + Module + ModuleDisplay>(
+    pattern: &str,
+    except: &str,
+    steps: usize,
+    model: &impl Fn() -> M,
+    input: &impl Fn() -> M::Input,
+) -> Times {
+    let ramp = steps * 5 / 12;
+    let recipe: Recipe = format!(
+        "version = 1\ntask = \"overhead\"\n[[prune]]\npattern = {pattern}\nsparsity = 0.75\n\
+         {except}\nend = \"{ramp} steps\"\nevery = \"50 steps\"\ndecay = 2e-4\n"
+    )
+    .parse()
+    .expect("a recipe");
+    let plan = Plan::new(&recipe, &model(), steps).expect("a plan");
+    let (mut plain, mut sparse) = (model(), plan.attach(model()).expect("masks"));
+    let optimizer = || AdamWConfig::new().with_weight_decay(1e-4).init();
+    let (mut plain_optimizer, mut sparse_optimizer) = (optimizer(), optimizer());
+    let (mut plain_times, mut masked_times) = (Vec::new(), Vec::new());
+    for turn in 0..2 * steps.div_ceil(TURN) {
+        if turn % 2 == 0 {
+            plain = timed(plain, &mut plain_optimizer, input, &mut plain_times);
+        } else {
+            sparse = timed(sparse, &mut sparse_optimizer, input, &mut masked_times);
+        }
+    }
+    let journal = sparse.take_journal().expect("sound masks");
+    sparse.finish().expect("a finished ramp");
+    let updates = journal.updates as f64;
+    Times {
+        plain: median(&plain_times),
+        ramp: median(&masked_times[..ramp]),
+        after: median(&masked_times[ramp..]),
+        update: 1e3 * journal.seconds / updates,
+        counts: [ramp as f64, steps as f64, updates],
+    }
+}
+
+/// In milliseconds.
+fn median(times: &[Duration]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort();
+    1e3 * times[times.len() / 2].as_secs_f64()
+}
+
+fn timed<M: TrainStep + Module + ModuleDisplay>(
+    mut model: M,
+    optimizer: &mut ModuleOptimizer,
+    input: &impl Fn() -> M::Input,
+    times: &mut Vec<Duration>,
+) -> M {
+    for _ in 0..TURN {
+        let input = input();
+        let started = Instant::now();
+        let output = model.step(input);
+        model = model.optimize(optimizer, 1e-3.into(), output.grads);
+        times.push(started.elapsed());
+    }
+    model
+}
