@@ -79,9 +79,14 @@ impl Observer for Progress {
             100.0 * report.value,
         );
         if report.phase == Phase::Prune {
+            let patterns: Vec<String> = report
+                .patterns
+                .iter()
+                .map(|(pattern, sparsity)| format!("{pattern} {:.2} %", 100.0 * sparsity))
+                .collect();
             line += &format!(
-                "  sparsity {:.2} %  masks changed {:.2} % in {:.2} s",
-                100.0 * report.sparsity,
+                "  {}  masks changed {:.2} % in {:.2} s",
+                patterns.join(", "),
                 100.0 * report.mask_changed,
                 report.mask_seconds,
             );

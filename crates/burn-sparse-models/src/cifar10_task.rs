@@ -3,7 +3,8 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::ClassificationOutput;
+use burn::train::{ClassificationOutput, TrainOutput};
+use burn_sparse::recipe::Distill;
 use burn_sparse_datasets::{ByteImageSet, ByteImages, DatasetError, cifar10};
 
 use crate::classification::{self, accuracy};
@@ -42,6 +43,18 @@ impl Task for Cifar10Task {
 
     fn batch(&self, data: &ByteImageSet, indices: &[usize], device: &Device) -> PictureBatch {
         batch(&data.train, indices.iter().copied(), device)
+    }
+
+    fn distilled(
+        &self,
+        model: &ConvNet,
+        teacher: &ConvNet,
+        batch: PictureBatch,
+        distill: &Distill,
+    ) -> TrainOutput<ClassificationOutput> {
+        let teacher = teacher.forward(batch.images.clone().inner());
+        let output = classification::distilled(model.classify(batch), teacher, distill);
+        TrainOutput::new(model, output.loss.backward(), output)
     }
 
     fn loss(&self, output: &ClassificationOutput) -> f64 {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::{Int, Tensor};
 use burn::train::ClassificationOutput;
+use burn_sparse::recipe::Distill;
 
 use crate::Metric;
 
@@ -17,6 +18,16 @@ pub(crate) fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> Classifi
         .init(&scores.device())
         .forward(scores.clone(), targets.clone());
     ClassificationOutput::new(loss, scores, targets)
+}
+
+/// The same with the teacher's share of the loss; `teacher` holds its scores.
+pub(crate) fn distilled(
+    output: ClassificationOutput,
+    teacher: Tensor<2>,
+    distill: &Distill,
+) -> ClassificationOutput {
+    let loss = distill.blend(output.loss, output.output.clone(), Tensor::from_inner(teacher));
+    ClassificationOutput::new(loss, output.output, output.targets)
 }
 
 /// The loss of a step.

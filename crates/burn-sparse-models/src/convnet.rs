@@ -77,7 +77,7 @@ impl ConvNet {
         self.head.forward(x)
     }
 
-    fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
+    pub(crate) fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
         classified(self.forward(batch.images), batch.targets)
     }
 }

@@ -3,7 +3,8 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{ClassificationOutput, TrainStep};
+use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
+use burn_sparse::recipe::Distill;
 use burn_sparse_datasets::{DatasetError, ImageSet, Images, glyphs, mnist};
 
 use crate::classification::{self, accuracy};
@@ -59,6 +60,18 @@ impl Task for ImageTask {
 
     fn batch(&self, data: &ImageSet, indices: &[usize], device: &Device) -> ImageBatch {
         batch(&data.train, indices.iter().copied(), device)
+    }
+
+    fn distilled(
+        &self,
+        model: &Mlp,
+        teacher: &Mlp,
+        batch: ImageBatch,
+        distill: &Distill,
+    ) -> TrainOutput<ClassificationOutput> {
+        let teacher = teacher.forward(batch.images.clone().inner());
+        let output = classification::distilled(model.classify(batch), teacher, distill);
+        TrainOutput::new(model, output.loss.backward(), output)
     }
 
     fn loss(&self, output: &ClassificationOutput) -> f64 {

@@ -58,7 +58,7 @@ impl Mlp {
         self.head.forward(x)
     }
 
-    fn classify(&self, batch: ImageBatch) -> ClassificationOutput {
+    pub(crate) fn classify(&self, batch: ImageBatch) -> ClassificationOutput {
         classified(self.forward(batch.images), batch.targets)
     }
 }

@@ -2,7 +2,8 @@ use std::path::Path;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::Device;
-use burn::train::TrainStep;
+use burn::train::{TrainOutput, TrainStep};
+use burn_sparse::recipe::Distill;
 use burn_sparse_datasets::DatasetError;
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +46,22 @@ pub trait Task {
         device: &Device,
     ) -> <Self::Model as TrainStep>::Input;
 
+    /// A training step whose loss is shared with the outputs of a teacher, which is not trained.
+    fn distilled(
+        &self,
+        model: &Self::Model,
+        teacher: &Self::Model,
+        batch: <Self::Model as TrainStep>::Input,
+        distill: &Distill,
+    ) -> TrainOutput<<Self::Model as TrainStep>::Output>;
+
     /// The loss of a training step.
     fn loss(&self, output: &<Self::Model as TrainStep>::Output) -> f64;
+
+    /// Whether a lower metric is the better one.
+    fn lower_is_better(&self) -> bool {
+        false
+    }
 
     /// The metric on the test data.
     fn evaluate(&self, data: &Self::Data, model: &Self::Model, device: &Device) -> Metric;

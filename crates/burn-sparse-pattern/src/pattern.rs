@@ -238,6 +238,16 @@ impl Pattern {
         matches!(self, Self::ShflBw { .. } | Self::Hinm { .. })
     }
 
+    /// The rows of a group, where rows come in groups that share their columns.
+    pub fn vector(&self) -> Option<usize> {
+        match *self {
+            Self::VectorWise { vector, .. }
+            | Self::ShflBw { vector, .. }
+            | Self::Hinm { vector, .. } => Some(vector),
+            _ => None,
+        }
+    }
+
     /// The unit that keeps a whole count.
     fn unit(&self, rows: usize, cols: usize) -> Unit {
         let (len, name) = match *self {

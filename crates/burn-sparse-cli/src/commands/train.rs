@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use burn_sparse::recipe::Recipe;
-use burn_sparse_models::run::{self, Begin, Outcome, RunError, RunFolder, Trained};
+use burn_sparse_models::run::{self, Begin, DataSource, Outcome, RunError, RunFolder, Trained};
 use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
@@ -71,9 +71,9 @@ impl TaskVisitor for Run<'_> {
     type Output = Result<Outcome, RunError>;
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
-        let data_dir = self.arguments.data_dir.as_deref();
+        let source = DataSource::new(self.arguments.data_dir.as_deref());
         let (begin, mut progress) = (self.begin, Progress::new());
-        run::train(&task, self.recipe, data_dir, self.folder, begin, self.device, &mut progress)
+        run::train(&task, self.recipe, &source, self.folder, begin, self.device, &mut progress)
     }
 }
 

@@ -11,8 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::{EpochReport, Phase, RunError};
 use crate::Metric;
 
+/// The file of the dense model that the second phase learns from.
+const TEACHER: &str = "teacher.bpk";
+
 /// A run's folder: `recipe.toml`, `initial.safetensors` where the run began with the parameters of a
-/// checkpoint, `epochs.jsonl`, the state to resume from, and at the end
+/// checkpoint, `teacher.bpk` with distillation, `epochs.jsonl`, the state to resume from, and at the end
 /// `checkpoint.safetensors` and `results.json`.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
@@ -31,6 +34,9 @@ pub(super) struct State {
     pub(super) loss: f64,
     /// The metric at the end of the dense phase.
     pub(super) dense_metric: Option<Metric>,
+    /// The best epoch of the phase.
+    #[serde(default)]
+    pub(super) best: Option<Best>,
     /// Seconds of all sessions so far.
     pub(super) seconds: f64,
     /// The files that belong to this state.
@@ -38,17 +44,34 @@ pub(super) struct State {
     optimizer: String,
 }
 
+/// The epoch with the best metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Best {
+    /// Epochs of the phase that were done.
+    pub(super) epoch: usize,
+    /// The metric.
+    pub(super) value: f64,
+    /// The file of its model, where the recipe keeps it.
+    model: String,
+}
+
+impl Best {
+    pub(super) fn new(phase: Phase, epoch: usize, value: f64) -> Self {
+        Self { epoch, value, model: format!("best-{}-{epoch:03}.bpk", phase.name()) }
+    }
+}
+
 impl State {
     /// The start of a run.
     pub(super) fn new(phase: Phase) -> Self {
         let (model, optimizer) = (String::new(), String::new());
         let (epoch, step, loss, seconds) = (0, 0, 0.0, 0.0);
-        Self { phase, epoch, step, loss, dense_metric: None, seconds, model, optimizer }
+        Self { phase, epoch, step, loss, dense_metric: None, best: None, seconds, model, optimizer }
     }
 
     /// The start of the second phase.
     pub(super) fn into_prune(self) -> Self {
-        Self { phase: Phase::Prune, epoch: 0, step: 0, loss: 0.0, ..self }
+        Self { phase: Phase::Prune, epoch: 0, step: 0, loss: 0.0, best: None, ..self }
     }
 
     /// Whether there are files to go on from.
@@ -159,6 +182,43 @@ impl RunFolder {
         }
     }
 
+    /// Saves the best model so far.
+    pub(super) fn save_best<M: Module>(&self, best: &Best, model: &M) -> Result<(), RunError> {
+        self.save_module(&best.model, model)
+    }
+
+    /// The best model, in a module of the same architecture.
+    pub(super) fn load_best<M: Module>(&self, best: &Best, model: M) -> Result<M, RunError> {
+        self.load_module(&best.model, model)
+    }
+
+    /// Removes a model that is the best no more. Left behind, it only costs space.
+    pub(super) fn forget(&self, best: &Best) {
+        let _ = std::fs::remove_file(self.path.join(&best.model));
+    }
+
+    /// Saves the dense model that the second phase learns from.
+    pub(super) fn save_teacher<M: Module>(&self, model: &M) -> Result<(), RunError> {
+        self.save_module(TEACHER, model)
+    }
+
+    /// The dense model that the second phase learns from, in a module of the same architecture.
+    pub(super) fn load_teacher<M: Module>(&self, model: M) -> Result<M, RunError> {
+        self.load_module(TEACHER, model)
+    }
+
+    fn save_module<M: Module>(&self, name: &str, model: &M) -> Result<(), RunError> {
+        let path = self.path.join(name);
+        let bytes = model.clone().into_record().into_bytes();
+        replace(&path, &bytes.map_err(|error| fail(&path, error))?)
+    }
+
+    fn load_module<M: Module>(&self, name: &str, model: M) -> Result<M, RunError> {
+        let path = self.path.join(name);
+        let record = ModuleRecord::load(&path).map_err(|error| fail(&path, error))?;
+        model.try_load_record(record).map_err(|error| fail(&path, error))
+    }
+
     /// Saves where the run stands: new files first, then the one small file that points to them, so
     /// that a run killed at any moment finds a complete state.
     pub(super) fn save<M: Module>(
@@ -171,10 +231,8 @@ impl RunFolder {
         let mark = format!("{}-{:03}-{:06}", state.phase.name(), state.epoch, state.step);
         state.model = format!("model-{mark}.bpk");
         state.optimizer = format!("optimizer-{mark}.bpk");
-        let (model_file, optimizer_file) =
-            (self.path.join(&state.model), self.path.join(&state.optimizer));
-        let bytes = model.clone().into_record().into_bytes();
-        replace(&model_file, &bytes.map_err(|error| fail(&model_file, error))?)?;
+        self.save_module(&state.model, model)?;
+        let optimizer_file = self.path.join(&state.optimizer);
         let bytes = optimizer.into_bytes();
         replace(&optimizer_file, &bytes.map_err(|error| fail(&optimizer_file, error))?)?;
         let json = serde_json::to_vec_pretty(&state).map_err(|error| fail(&self.path, error))?;
@@ -190,9 +248,7 @@ impl RunFolder {
 
     /// The model of a saved state, in a module of the same architecture.
     pub(super) fn load_model<M: Module>(&self, state: &State, model: M) -> Result<M, RunError> {
-        let path = self.path.join(&state.model);
-        let record = ModuleRecord::load(&path).map_err(|error| fail(&path, error))?;
-        model.try_load_record(record).map_err(|error| fail(&path, error))
+        self.load_module(&state.model, model)
     }
 
     /// The optimizer of a saved state.

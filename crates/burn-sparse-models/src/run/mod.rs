@@ -7,11 +7,14 @@ mod error;
 mod finish;
 mod folder;
 mod observer;
+mod optimizer;
 mod session;
+mod source;
 mod train;
 
 pub use error::RunError;
 pub use finish::Trained;
 pub use folder::RunFolder;
 pub use observer::{EpochReport, Observer, Phase};
+pub use source::DataSource;
 pub use train::{Begin, Outcome, train};

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The two phases of a run.
@@ -37,6 +39,9 @@ pub struct EpochReport {
     pub value: f64,
     /// The share of zeros of the planned weights at the end of the epoch.
     pub sparsity: f64,
+    /// That of the weights of each pattern.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub patterns: BTreeMap<String, f64>,
     /// The share of searched masks that changed.
     pub mask_changed: f64,
     /// Seconds spent on mask updates.

@@ -1,17 +1,19 @@
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_sparse::recipe::{Recipe, TrainTable};
+use burn_sparse::recipe::{Keep, Recipe, TrainTable};
+use burn_sparse::train::Sparse;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::folder::State;
+use super::folder::{Best, State};
 use super::{EpochReport, Observer, Phase, RunError, RunFolder};
-use crate::Task;
+use crate::{Metric, Task};
 
 /// What stays the same all through a run.
 pub(super) struct Session<'a, T: Task> {
@@ -24,22 +26,42 @@ pub(super) struct Session<'a, T: Task> {
 }
 
 /// What the loop asks of the model it trains, the task's own or the same under masks.
-pub(super) struct Kind<W, M> {
+pub(super) struct Kind<'a, W, M> {
     pub(super) phase: Phase,
     pub(super) epochs: usize,
+    /// The learning rate by the share of the phase that is done.
+    pub(super) rate: fn(&TrainTable, f64) -> f64,
+    /// Whose outputs the model learns from as well, as the recipe says.
+    pub(super) teacher: Option<&'a M>,
     /// The task's model inside.
     pub(super) inner: fn(&W) -> &M,
-    pub(super) masks: fn(&W) -> Result<Masks, RunError>,
+    /// Whether the phase could end with this model.
+    pub(super) may_be_last: fn(&W) -> bool,
+    pub(super) masks: fn(&W) -> Result<MaskReport, RunError>,
     /// Whether all mask updates have succeeded so far.
     pub(super) sound: fn(&W) -> Result<(), RunError>,
 }
 
 /// What the masks are, and what their updates did since the last look.
 #[derive(Default)]
-pub(super) struct Masks {
-    pub(super) sparsity: f64,
-    pub(super) changed: f64,
-    pub(super) seconds: f64,
+pub(super) struct MaskReport {
+    sparsity: f64,
+    patterns: BTreeMap<String, f64>,
+    changed: f64,
+    seconds: f64,
+}
+
+impl MaskReport {
+    pub(super) fn of<M: Module>(model: &Sparse<M>) -> Result<Self, RunError> {
+        let journal = model.take_journal()?;
+        let masks = model.masks()?;
+        Ok(Self {
+            sparsity: masks.sparsity,
+            patterns: masks.patterns,
+            changed: journal.changed_share(),
+            seconds: journal.seconds,
+        })
+    }
 }
 
 impl<T: Task> Session<'_, T> {
@@ -49,7 +71,7 @@ impl<T: Task> Session<'_, T> {
         state: &mut State,
         mut model: W,
         mut optimizer: ModuleOptimizer,
-        kind: Kind<W, T::Model>,
+        kind: Kind<'_, W, T::Model>,
         observer: &mut dyn Observer,
     ) -> Result<Option<W>, RunError>
     where
@@ -60,60 +82,124 @@ impl<T: Task> Session<'_, T> {
                 Output = <T::Model as TrainStep>::Output,
             >,
     {
-        let TrainTable { batch_size, optimizer: spec, learning_rate_schedule, .. } =
-            &self.recipe.train;
-        let (phase, steps) = (kind.phase, self.steps_per_epoch);
-        while state.epoch < kind.epochs {
+        while state.epoch < kind.epochs && !self.is_over(state) {
             let started = Instant::now();
-            let order = self.order(phase, state.epoch);
-            for indices in order.chunks(*batch_size).skip(state.step) {
-                let done = state.epoch * steps + state.step;
-                let share =
-                    learning_rate_schedule.share(done as f64 / (kind.epochs * steps) as f64);
-                let rate = spec.learning_rate() * share;
-                let output = model.step(self.task.batch(self.data, indices, self.device));
-                let loss = self.task.loss(&output.item);
-                state.step += 1;
-                if !loss.is_finite() {
-                    let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step);
-                    return Err(RunError::Diverged { phase, epoch, step, loss });
-                }
-                state.loss += loss;
-                model = model.optimize(&mut optimizer, rate.into(), output.grads);
-                observer.step(phase, state.epoch + 1, state.step, steps, loss);
-                if observer.interrupted() {
-                    // A resumed run would not know of an update that failed.
-                    (kind.sound)(&model)?;
-                    state.seconds += started.elapsed().as_secs_f64();
-                    self.folder.save(state, &model, &optimizer)?;
-                    return Ok(None);
-                }
+            let done = self.epoch(state, model, &mut optimizer, &kind, observer)?;
+            model = done.model;
+            if done.interrupted {
+                // A resumed run would not know of an update that failed.
+                (kind.sound)(&model)?;
+                state.seconds += started.elapsed().as_secs_f64();
+                self.folder.save(state, &model, &optimizer)?;
+                return Ok(None);
             }
             let masks = (kind.masks)(&model)?;
             let plain = self.device.clone().inner();
             let found = self.task.evaluate(self.data, &(kind.inner)(&model).valid(), &plain);
             let report = EpochReport {
-                phase,
+                phase: kind.phase,
                 epoch: state.epoch + 1,
                 epochs: kind.epochs,
-                loss: state.loss / steps as f64,
+                loss: state.loss / self.steps_per_epoch as f64,
                 metric: found.name.clone(),
                 value: found.value,
                 sparsity: masks.sparsity,
+                patterns: masks.patterns,
                 mask_changed: masks.changed,
                 mask_seconds: masks.seconds,
                 seconds: started.elapsed().as_secs_f64(),
             };
-            if phase == Phase::Dense {
-                state.dense_metric = Some(found);
-            }
             observer.epoch(&report);
             self.folder.log(&report)?;
             state.seconds += report.seconds;
             (state.epoch, state.step, state.loss) = (state.epoch + 1, 0, 0.0);
+            let outdone = self.remember(state, &model, &kind, found)?;
             self.folder.save(state, &model, &optimizer)?;
+            outdone.iter().for_each(|best| self.folder.forget(best));
+        }
+        let best = state.best.as_ref().filter(|best| best.epoch < state.epoch);
+        if let Some(best) = best.filter(|_| self.recipe.train.keep == Keep::Best) {
+            model = self.folder.load_best(best, model)?;
         }
         Ok(Some(model))
+    }
+
+    /// The rest of an epoch.
+    fn epoch<W>(
+        &self,
+        state: &mut State,
+        mut model: W,
+        optimizer: &mut ModuleOptimizer,
+        kind: &Kind<'_, W, T::Model>,
+        observer: &mut dyn Observer,
+    ) -> Result<Epoch<W>, RunError>
+    where
+        W: TrainStep<
+                Input = <T::Model as TrainStep>::Input,
+                Output = <T::Model as TrainStep>::Output,
+            > + Module
+            + ModuleDisplay,
+    {
+        let table = &self.recipe.train;
+        let (phase, steps) = (kind.phase, self.steps_per_epoch);
+        let order = self.order(phase, state.epoch);
+        for indices in order.chunks(table.batch_size).skip(state.step) {
+            let done = state.epoch * steps + state.step;
+            let rate = (kind.rate)(table, done as f64 / (kind.epochs * steps) as f64);
+            let batch = self.task.batch(self.data, indices, self.device);
+            let output = match (kind.teacher, &table.distill) {
+                (Some(teacher), Some(distill)) => {
+                    self.task.distilled((kind.inner)(&model), teacher, batch, distill)
+                }
+                _ => model.step(batch),
+            };
+            let loss = self.task.loss(&output.item);
+            state.step += 1;
+            if !loss.is_finite() {
+                let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step);
+                return Err(RunError::Diverged { phase, epoch, step, loss });
+            }
+            state.loss += loss;
+            model = model.optimize(optimizer, rate.into(), output.grads);
+            observer.step(phase, state.epoch + 1, state.step, steps, loss);
+            if observer.interrupted() {
+                return Ok(Epoch { model, interrupted: true });
+            }
+        }
+        Ok(Epoch { model, interrupted: false })
+    }
+
+    /// Whether the metric has been no better for as long as the recipe is patient.
+    fn is_over(&self, state: &State) -> bool {
+        let patience = self.recipe.train.patience.zip(state.best.as_ref());
+        patience.is_some_and(|(epochs, best)| state.epoch >= best.epoch + epochs)
+    }
+
+    /// Notes the epoch just done if it is the best so far, and gives back the one it outdoes.
+    fn remember<W: Module>(
+        &self,
+        state: &mut State,
+        model: &W,
+        kind: &Kind<'_, W, T::Model>,
+        found: Metric,
+    ) -> Result<Option<Best>, RunError> {
+        let better = |best: &Best| match self.task.lower_is_better() {
+            true => found.value < best.value,
+            false => found.value > best.value,
+        };
+        let is_best = (kind.may_be_last)(model) && state.best.as_ref().is_none_or(better);
+        let keep = self.recipe.train.keep;
+        if kind.phase == Phase::Dense && (is_best || keep == Keep::Last) {
+            state.dense_metric = Some(found.clone());
+        }
+        if !is_best {
+            return Ok(None);
+        }
+        let best = Best::new(kind.phase, state.epoch, found.value);
+        if keep == Keep::Best {
+            self.folder.save_best(&best, model)?;
+        }
+        Ok(state.best.replace(best))
     }
 
     /// The order of an epoch's samples: its own stream of the seed, so that it does not depend on
@@ -125,4 +211,10 @@ impl<T: Task> Session<'_, T> {
         order.shuffle(&mut random);
         order
     }
+}
+
+/// An epoch's end, or what there is of it.
+struct Epoch<W> {
+    model: W,
+    interrupted: bool,
 }

@@ -1,18 +1,14 @@
-use std::path::Path;
-
 use burn::module::Module;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn_sparse::checkpoint::{Checkpoint, Form};
 use burn_sparse::plan::Plan;
-use burn_sparse::recipe::{OptimizerSpec, Recipe};
+use burn_sparse::recipe::{Recipe, RecipeError, TrainTable};
 use burn_sparse::train::Sparse;
 
 use super::folder::State;
-use super::session::{Kind, Masks, Session};
-use super::{Observer, Phase, RunError, RunFolder, Trained};
+use super::optimizer::optimizer;
+use super::session::{Kind, MaskReport, Session};
+use super::{DataSource, Observer, Phase, RunError, RunFolder, Trained};
 use crate::Task;
 
 /// How a run ended.
@@ -43,7 +39,7 @@ pub enum Begin<'a> {
 pub fn train<T: Task>(
     task: &T,
     recipe: &Recipe,
-    data_dir: Option<&Path>,
+    source: &DataSource<'_, T>,
     folder: &RunFolder,
     begin: Begin<'_>,
     device: &Device,
@@ -64,13 +60,19 @@ pub fn train<T: Task>(
         fresh = initial.apply(fresh, Form::Dense)?;
     }
     // Whatever is wrong is said before any data is loaded or any file is written.
+    if table.distill.is_some() && table.dense_epochs == 0 && initial.is_none() {
+        let reason = "needs a dense model to learn from: set train.dense_epochs, or start from a \
+                      checkpoint (`train --from FILE`)";
+        let (key, reason) = ("train.distill".into(), reason.into());
+        return Err(RecipeError::Value { key, reason }.into());
+    }
     let masks = match &initial {
         Some(initial) if table.keep_zeros => {
             Start::Kept(initial.keep_zeros(fresh.clone(), recipe, steps_per_epoch)?)
         }
         _ => Start::Planned(Plan::new(recipe, &fresh, steps_per_epoch)?),
     };
-    let data = task.load(data_dir, recipe.seed)?;
+    let data = source.load(task, recipe.seed)?;
     let first = if table.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
     let mut state = match resume {
         true => folder.resume(recipe, first)?,
@@ -80,60 +82,22 @@ pub fn train<T: Task>(
         }
     };
     let session = Session { task, recipe, data: &data, folder, device: &device, steps_per_epoch };
-    let mut resumed = (resume && state.is_saved()).then(|| state.clone());
+    let mut resumed = resume && state.is_saved();
 
-    let mut dense = fresh;
+    let (mut dense, mut outdone) = (fresh, None);
     if state.phase == Phase::Dense {
-        let mut optimizer = optimizer(&table.optimizer);
-        if let Some(state) = resumed.take() {
-            dense = folder.load_model(&state, dense)?;
-            optimizer = folder.load_optimizer(&state, optimizer)?;
-        }
-        let kind = Kind {
-            phase: Phase::Dense,
-            epochs: table.dense_epochs,
-            inner: |model: &T::Model| model,
-            masks: |_| Ok(Masks::default()),
-            sound: |_| Ok(()),
-        };
-        let Some(model) = session.phase(&mut state, dense, optimizer, kind, observer)? else {
+        let Some(trained) = session.dense(&mut state, dense, resumed, observer)? else {
             return Ok(Outcome::Interrupted);
         };
-        dense = model;
-        state = state.into_prune();
+        outdone = state.best.take();
+        (dense, state, resumed) = (trained, state.into_prune(), false);
     }
-
-    let mut sparse = match masks {
-        // There is no dense phase then, so nothing has been trained yet.
-        Start::Kept(sparse) => sparse,
-        Start::Planned(plan) => plan.attach(dense)?,
-    };
-    let mut fine_tuner = optimizer(&table.optimizer);
-    match resumed {
-        Some(state) => {
-            sparse = folder.load_model(&state, sparse)?;
-            // What attaching did to the fresh model is not part of the run.
-            sparse.take_journal()?;
-            fine_tuner = folder.load_optimizer(&state, fine_tuner)?;
-        }
-        // Saved at once, so that an interruption in the first epoch does not repeat the dense phase.
-        None => folder.save(&mut state, &sparse, &fine_tuner)?,
-    }
-    let kind = Kind {
-        phase: Phase::Prune,
-        epochs: table.prune_epochs,
-        inner: Sparse::inner,
-        masks: |model: &Sparse<T::Model>| {
-            let journal = model.take_journal()?;
-            let (sparsity, _) = model.masks()?;
-            Ok(Masks { sparsity, changed: journal.changed_share(), seconds: journal.seconds })
-        },
-        sound: |model: &Sparse<T::Model>| Ok(model.sound()?),
-    };
-    let Some(sparse) = session.phase(&mut state, sparse, fine_tuner, kind, observer)? else {
-        return Ok(Outcome::Interrupted);
-    };
+    let sparse = session.prune(&mut state, dense, masks, resumed, observer)?;
+    outdone.iter().for_each(|best| folder.forget(best));
+    let Some(sparse) = sparse else { return Ok(Outcome::Interrupted) };
+    outdone = state.best.take();
     let trained = session.finish(sparse.finish()?, state)?;
+    outdone.iter().for_each(|best| folder.forget(best));
     Ok(Outcome::Trained(Box::new(trained)))
 }
 
@@ -143,17 +107,76 @@ enum Start<M: Module> {
     Planned(Plan),
 }
 
-/// What a recipe's optimizer is in Burn.
-fn optimizer(spec: &OptimizerSpec) -> ModuleOptimizer {
-    match *spec {
-        OptimizerSpec::AdamW { weight_decay, .. } => {
-            AdamWConfig::new().with_weight_decay(weight_decay as f32).init()
+impl<T: Task> Session<'_, T> {
+    /// The phase without masks; nothing comes back where it was interrupted.
+    fn dense(
+        &self,
+        state: &mut State,
+        mut model: T::Model,
+        resumed: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<T::Model>, RunError> {
+        let mut optimizer = optimizer(&self.recipe.train.optimizer);
+        if resumed {
+            model = self.folder.load_model(state, model)?;
+            optimizer = self.folder.load_optimizer(state, optimizer)?;
         }
-        OptimizerSpec::Sgd { momentum, weight_decay, .. } => {
-            let momentum =
-                (momentum > 0.0).then(|| MomentumConfig { momentum, ..MomentumConfig::new() });
-            let decay = (weight_decay > 0.0).then(|| WeightDecayConfig::new(weight_decay as f32));
-            SgdConfig::new().with_momentum(momentum).with_weight_decay(decay).init()
+        let kind = Kind {
+            phase: Phase::Dense,
+            epochs: self.recipe.train.dense_epochs,
+            rate: TrainTable::dense_learning_rate,
+            teacher: None,
+            inner: |model: &T::Model| model,
+            may_be_last: |_| true,
+            masks: |_| Ok(MaskReport::default()),
+            sound: |_| Ok(()),
+        };
+        self.phase(state, model, optimizer, kind, observer)
+    }
+
+    /// The phase under masks; nothing comes back where it was interrupted.
+    fn prune(
+        &self,
+        state: &mut State,
+        dense: T::Model,
+        masks: Start<T::Model>,
+        resumed: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Sparse<T::Model>>, RunError> {
+        let table = &self.recipe.train;
+        let teacher = match (&table.distill, resumed) {
+            (None, _) => None,
+            (Some(_), true) => Some(self.folder.load_teacher(dense.clone())?.valid()),
+            (Some(_), false) => {
+                self.folder.save_teacher(&dense)?;
+                Some(dense.valid())
+            }
+        };
+        let mut sparse = match masks {
+            // There is no dense phase then, so nothing has been trained yet.
+            Start::Kept(sparse) => sparse,
+            Start::Planned(plan) => plan.attach(dense)?,
+        };
+        let mut optimizer = optimizer(&table.optimizer);
+        if resumed {
+            sparse = self.folder.load_model(state, sparse)?;
+            // What attaching did to the fresh model is not part of the run.
+            sparse.take_journal()?;
+            optimizer = self.folder.load_optimizer(state, optimizer)?;
+        } else {
+            // Saved at once, so that an interruption in the first epoch does not repeat the dense phase.
+            self.folder.save(state, &sparse, &optimizer)?;
         }
+        let kind = Kind {
+            phase: Phase::Prune,
+            epochs: table.prune_epochs,
+            rate: TrainTable::prune_learning_rate,
+            teacher: teacher.as_ref(),
+            inner: Sparse::inner,
+            may_be_last: |model: &Sparse<T::Model>| model.step() >= model.plan().end(),
+            masks: |model: &Sparse<T::Model>| MaskReport::of(model),
+            sound: |model: &Sparse<T::Model>| Ok(model.sound()?),
+        };
+        self.phase(state, sparse, optimizer, kind, observer)
     }
 }

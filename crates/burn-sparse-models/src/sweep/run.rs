@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Sweep;
 use super::grid::Planned;
-use crate::run::{Begin, Observer, Outcome, RunError, RunFolder, train};
+use crate::run::{Begin, DataSource, Observer, Outcome, RunError, RunFolder, train};
 use crate::{Metric, Task};
 
 /// Mean and range over seeds.
@@ -75,6 +75,7 @@ pub fn sweep<T: Task>(
             Plan::new(recipe, &model, task.train_len().div_ceil(recipe.train.batch_size))?;
         }
     }
+    let source = DataSource::new(data_dir);
     let mut one = |planned: &Planned, from: Option<&Checkpoint>| -> Result<_, RunError> {
         let run = RunFolder::new(folder.join(&planned.folder));
         if let Some(found) = finished(&run, planned)? {
@@ -85,7 +86,7 @@ pub fn sweep<T: Task>(
             (false, Some(checkpoint)) => Begin::From(checkpoint),
             (false, None) => Begin::Fresh,
         };
-        let outcome = train(task, &planned.recipe, data_dir, &run, begin, device, observer)?;
+        let outcome = train(task, &planned.recipe, &source, &run, begin, device, observer)?;
         let Outcome::Trained(trained) = outcome else { return Ok(None) };
         done(&planned.folder, &trained.metric);
         finished(&run, planned)

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::distribute::distribute;
 use super::selection::{Verdict, select, view};
+use super::turns::take_turns;
 use super::{PlanError, Schedule};
 use crate::modules::parameters;
-use crate::recipe::{PruneTable, Recipe, Regroup, Regrow, Score};
+use crate::recipe::{OptimizerState, PruneTable, Recipe, Regroup, Regrow, Score};
 use crate::train::{Sparse, TrainError};
 
 /// Every parameter of a model, chosen or not and why; what each mask will be and when.
@@ -21,6 +22,9 @@ pub struct Plan {
     pub steps_per_epoch: usize,
     /// Optimizer steps of pruning, the ramp and what follows it.
     pub prune_steps: usize,
+    /// What happens to the optimizer's state of weights that stop or start learning.
+    #[serde(default)]
+    pub optimizer_state: OptimizerState,
     /// The parameters that are pruned.
     pub weights: Vec<PlannedWeight>,
     /// The parameters that are not.
@@ -61,6 +65,9 @@ pub struct PlannedWeight {
     /// How strongly weights that are dropped but go on learning are drawn to zero.
     #[serde(default)]
     pub decay: f64,
+    /// How strongly the rows of a group are drawn to common columns.
+    #[serde(default)]
+    pub attract: f64,
     /// When its row order is searched again.
     pub regroup: Regroup,
 }
@@ -118,6 +125,7 @@ impl Plan {
                         score: rule.score,
                         regrow: rule.regrow,
                         decay: rule.decay,
+                        attract: rule.attract,
                         regroup: rule.regroup,
                     });
                 }
@@ -126,8 +134,16 @@ impl Plan {
             }
         }
         distribute(&mut weights, &mut unpruned)?;
-        let (task, seed) = (recipe.task.clone(), recipe.seed);
-        Ok(Self { task, seed, steps_per_epoch, prune_steps, weights, unpruned })
+        take_turns(&mut weights)?;
+        Ok(Self {
+            task: recipe.task.clone(),
+            seed: recipe.seed,
+            steps_per_epoch,
+            prune_steps,
+            optimizer_state: recipe.after.optimizer_state,
+            weights,
+            unpruned,
+        })
     }
 
     /// Hangs a mask that keeps everything on every planned weight, and makes the update that is due
@@ -194,13 +210,27 @@ fn schedule(
                       after \"1 steps\" or later";
         return fail("end", reason.into());
     }
-    if gradient && start == 0 && rule.curve.sparsity(0.0, rule.target()) > 0.0 {
-        let reason = "taylor scores need a gradient, which is not there before the first step, and the \
-                      curve drops weights at once: start after \"1 steps\" or later";
+    let turns = match rule.regrow {
+        Regrow::GrowAndPrune(turns) => Some(turns.turns()),
+        _ => None,
+    };
+    let at_once = turns.is_some() || rule.curve.sparsity(0.0, rule.target()) > 0.0;
+    if gradient && start == 0 && at_once {
+        let reason = "taylor scores need a gradient, which is not there before the first step, and \
+                      weights are dropped at once: start after \"1 steps\" or later";
         return fail("start", reason.into());
     }
     if every == 0 {
         return fail("every", format!("\"{}\" is less than a step", rule.every));
     }
-    Ok(Schedule { start, end, every, curve: rule.curve.clone(), target: rule.target() })
+    let every = match turns {
+        Some(turns) if (end - start) / turns == 0 => {
+            let steps = end - start;
+            return fail("regrow", format!("has {turns} turns in {steps} steps"));
+        }
+        Some(turns) => (end - start) / turns,
+        None => every,
+    };
+    let (curve, target) = (rule.curve.clone(), rule.target());
+    Ok(Schedule { start, end, every, curve, target, turn: None })
 }

@@ -37,10 +37,18 @@ impl Plan {
                 distribution: Distribution::Uniform,
                 cap: 1.0,
                 kept: true,
-                schedule: Schedule { start: 0, end: 0, every: 1, curve: Curve::default(), target },
+                schedule: Schedule {
+                    start: 0,
+                    end: 0,
+                    every: 1,
+                    curve: Curve::default(),
+                    target,
+                    turn: None,
+                },
                 score: Score::Magnitude,
                 regrow: Regrow::Never,
                 decay: 0.0,
+                attract: 0.0,
                 regroup: Regroup::FirstUpdate,
             });
         }
@@ -49,6 +57,7 @@ impl Plan {
             seed: recipe.seed,
             steps_per_epoch,
             prune_steps: recipe.train.prune_epochs * steps_per_epoch,
+            optimizer_state: recipe.after.optimizer_state,
             weights,
             unpruned,
         }

@@ -7,7 +7,8 @@ mod keeping;
 mod print;
 mod schedule;
 mod selection;
+mod turns;
 
 pub use base::{Plan, PlannedWeight, Unpruned};
 pub use error::PlanError;
-pub use schedule::Schedule;
+pub use schedule::{Schedule, Turn};

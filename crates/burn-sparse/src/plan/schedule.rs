@@ -15,6 +15,21 @@ pub struct Schedule {
     pub curve: Curve,
     /// The final sparsity.
     pub target: f64,
+    /// The turns in which the weight is dense, with grow-and-prune: it is at the target all the rest of the
+    /// time, and the curve says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
+}
+
+/// Whose turn it is to be dense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The weight's partition, from 0.
+    pub partition: usize,
+    /// How many there are.
+    pub partitions: usize,
+    /// How often each has its turn.
+    pub rounds: usize,
 }
 
 impl Schedule {
@@ -31,6 +46,11 @@ impl Schedule {
         }
         if step < self.start {
             return 0.0;
+        }
+        if let Some(Turn { partition, partitions, rounds }) = self.turn {
+            let turn = (step - self.start) / self.every;
+            let dense = turn < partitions.saturating_mul(rounds) && turn % partitions == partition;
+            return if dense { 0.0 } else { self.target };
         }
         let update = step - (step - self.start) % self.every - self.start;
         let progress = update as f64 / (self.end - self.start) as f64;
@@ -63,7 +83,8 @@ impl Schedule {
 
     /// Whether it can be asked for its updates: one from a file may be anything.
     pub(crate) fn is_valid(&self) -> bool {
-        self.every > 0 && self.start <= self.end && self.end <= 1 << 53
+        let turns = self.turn.is_none_or(|turn| turn.partitions > 0);
+        self.every > 0 && self.start <= self.end && self.end <= 1 << 53 && turns
     }
 }
 
@@ -72,7 +93,7 @@ mod tests {
     use super::*;
 
     fn schedule(start: usize, end: usize, every: usize) -> Schedule {
-        Schedule { start, end, every, curve: Curve::default(), target: 0.75 }
+        Schedule { start, end, every, curve: Curve::default(), target: 0.75, turn: None }
     }
 
     #[test]
@@ -93,6 +114,24 @@ mod tests {
         let schedule = schedule(0, 100, 10);
         assert_eq!(schedule.sparsity(19), schedule.sparsity(10));
         assert_eq!(schedule.sparsity(1000), 0.75);
+    }
+
+    #[test]
+    fn in_grow_and_prune_every_partition_is_dense_in_its_turns_alone() {
+        let of = |partition| {
+            let turn = Some(Turn { partition, partitions: 2, rounds: 2 });
+            Schedule { turn, ..schedule(10, 51, 10) }
+        };
+        let rises = |partition| -> Vec<_> { of(partition).updates().collect() };
+        assert_eq!(
+            rises(0),
+            [(10, 0.0), (20, 0.75), (30, 0.0), (40, 0.75), (50, 0.75), (51, 0.75)]
+        );
+        assert_eq!(
+            rises(1),
+            [(10, 0.75), (20, 0.0), (30, 0.75), (40, 0.0), (50, 0.75), (51, 0.75)]
+        );
+        assert_eq!((of(0).sparsity(9), of(1).sparsity(45)), (0.0, 0.0));
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub struct PruneTable {
     /// added to its gradient, with `"straight-through"` (Zhou et al., "SR-STE", 2021, equation 9).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub decay: f64,
+    /// Draws the rows of a group to common columns while the ramp rises: this times the gradient of the group
+    /// lasso over the vectors of the current groups (Yuan and Lin, 2006) is added to the gradient, with
+    /// `"straight-through"` and patterns that have vectors.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attract: f64,
     /// When Shfl-BW's row order is searched again.
     #[serde(default)]
     pub regroup: Regroup,
@@ -137,17 +142,31 @@ impl PruneTable {
         if self.every.value == 0.0 {
             return Err(RecipeError::value(key("every"), "is 0, expected at least \"1 steps\""));
         }
-        if !(self.decay >= 0.0 && self.decay.is_finite()) {
-            let reason = format!("is {}, expected 0 or a positive number", self.decay);
-            return Err(RecipeError::value(key("decay"), reason));
+        for (name, strength) in [("decay", self.decay), ("attract", self.attract)] {
+            if !(strength >= 0.0 && strength.is_finite()) {
+                let reason = format!("is {strength}, expected 0 or a positive number");
+                return Err(RecipeError::value(key(name), reason));
+            }
+            if strength > 0.0 && self.regrow != Regrow::StraightThrough {
+                let reason = "needs regrow = \"straight-through\": otherwise dropped weights are zero \
+                              already";
+                return Err(RecipeError::value(key(name), reason));
+            }
         }
-        if self.decay > 0.0 && self.regrow != Regrow::StraightThrough {
-            let reason = "needs regrow = \"straight-through\": otherwise dropped weights are zero \
-                          already";
-            return Err(RecipeError::value(key("decay"), reason));
+        if self.attract > 0.0 && self.pattern.vector().is_none() {
+            let reason = format!("draws vectors together, and {} has none", self.pattern);
+            return Err(RecipeError::value(key("attract"), reason));
         }
         if let Regrow::Grow(growth) = &self.regrow {
             growth.validate().map_err(|reason| RecipeError::value(key("regrow"), reason))?;
+        }
+        if let Regrow::GrowAndPrune(turns) = &self.regrow {
+            turns.validate().map_err(|reason| RecipeError::value(key("regrow"), reason))?;
+            if global {
+                let reason = "is \"global\", but grow-and-prune has layers at two sparsities at once: one \
+                              threshold cannot set both";
+                return Err(RecipeError::value(key("distribution"), reason));
+            }
         }
         self.curve.validate().map_err(|reason| RecipeError::value(key("curve"), reason))
     }

@@ -5,8 +5,8 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-/// Whether a dropped weight may come back while the ramp rises: `"never"`, `"straight-through"`, or
-/// `{ fraction, anneal, score }`.
+/// Whether a dropped weight may come back while the ramp rises: `"never"`, `"straight-through"`,
+/// `{ fraction, anneal, score }`, or `{ partitions, rounds }`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Regrow {
     /// Never: its gradient is masked and it scores nothing.
@@ -18,6 +18,22 @@ pub enum Regrow {
     /// Every update drops a share of what is kept and lets as much grow elsewhere, at zero. Between
     /// updates only kept weights learn.
     Grow(Growth),
+    /// The weights of the table are cut into partitions; all are at the target from the start on but one,
+    /// which is dense, learns, and is pruned when the next one's turn comes.
+    GrowAndPrune(GrowAndPrune),
+}
+
+/// Scheduled grow-and-prune (Ma et al., "Effective model sparsification by scheduled grow-and-prune
+/// methods", ICLR 2022, algorithm 1): partitions of layers are dense in turn, so that every weight learns
+/// again while most of the model stays sparse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrowAndPrune {
+    /// Parts of about as many weight tensors each, in the model's order.
+    pub partitions: usize,
+    /// How often each is dense between `start` and `end`.
+    #[serde(default = "once")]
+    pub rounds: usize,
 }
 
 /// How much moves at an update, and to where.
@@ -89,6 +105,27 @@ impl Growth {
     }
 }
 
+impl GrowAndPrune {
+    /// Turns between start and end.
+    pub(crate) fn turns(&self) -> usize {
+        self.partitions.saturating_mul(self.rounds)
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if self.partitions > 0 && self.rounds > 0 && self.turns() <= 1 << 20 {
+            return Ok(());
+        }
+        Err(format!(
+            "has {} partitions and {} rounds, expected at least one of each",
+            self.partitions, self.rounds
+        ))
+    }
+}
+
+fn once() -> usize {
+    1
+}
+
 fn three_tenths() -> f64 {
     0.3
 }
@@ -99,19 +136,33 @@ impl Serialize for Regrow {
             Self::Never => to.serialize_str("never"),
             Self::StraightThrough => to.serialize_str("straight-through"),
             Self::Grow(growth) => growth.serialize(to),
+            Self::GrowAndPrune(turns) => turns.serialize(to),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Regrow {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        /// The keys of both methods.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            fraction: Option<f64>,
+            anneal: Option<Anneal>,
+            score: Option<GrowthScore>,
+            partitions: Option<usize>,
+            rounds: Option<usize>,
+        }
+
         struct Spelled;
 
         impl<'de> Visitor<'de> for Spelled {
             type Value = Regrow;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("`never`, `straight-through` or { fraction, anneal, score }")
+                f.write_str(
+                    "`never`, `straight-through`, { fraction, anneal, score } or { partitions, rounds }",
+                )
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Regrow, E> {
@@ -123,7 +174,25 @@ impl<'de> Deserialize<'de> for Regrow {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Regrow, A::Error> {
-                Growth::deserialize(MapAccessDeserializer::new(map)).map(Regrow::Grow)
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let Table { fraction, anneal, score, partitions, rounds } = table;
+                let growth = fraction.is_some() || anneal.is_some() || score.is_some();
+                match (partitions, growth) {
+                    (Some(partitions), false) => {
+                        let rounds = rounds.unwrap_or_else(once);
+                        Ok(Regrow::GrowAndPrune(GrowAndPrune { partitions, rounds }))
+                    }
+                    (None, _) if rounds.is_none() => Ok(Regrow::Grow(Growth {
+                        fraction: fraction.unwrap_or_else(three_tenths),
+                        anneal: anneal.unwrap_or_default(),
+                        score: score.unwrap_or_default(),
+                    })),
+                    (None, _) => Err(Error::missing_field("partitions")),
+                    (Some(_), true) => Err(Error::custom(
+                        "`partitions` (grow-and-prune) and `fraction`, `anneal`, `score` (drop and grow) \
+                         are two methods: take one of them out",
+                    )),
+                }
             }
         }
 

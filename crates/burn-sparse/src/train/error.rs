@@ -48,6 +48,14 @@ pub enum TrainError {
         /// The scores.
         found: usize,
     },
+    /// The optimizer's state could not be changed.
+    #[error("the optimizer's state of dropped weights, step {step}: {reason}")]
+    OptimizerState {
+        /// Optimizer steps since pruning started.
+        step: usize,
+        /// What Burn answered.
+        reason: String,
+    },
     /// A mask that does not have the planned number of zeros.
     #[error("parameter {name} has {found} zeros, planned were {expected}")]
     Zeros {

@@ -2,15 +2,16 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::Tensor;
 use burn_sparse_kernels::{drawn, masked};
 
-use super::gather::keeps;
+use super::attract::lasso;
+use super::gather::{MaskTensors, states};
 use crate::modules::Path;
 use crate::plan::{Plan, PlannedWeight};
 
-/// Masks the gradients of weights that may not come back, or whose masks are final, and, with `draw`,
-/// draws dropped weights that may to zero.
+/// Masks the gradients of weights that may not come back, or whose masks are final; adds what draws the
+/// others to their pattern, with `draw`.
 pub(super) fn filter<M: Module>(
     module: &M,
     plan: &Plan,
@@ -18,18 +19,19 @@ pub(super) fn filter<M: Module>(
     grads: GradientsParams,
     draw: bool,
 ) -> GradientsParams {
-    let action = |weight: &PlannedWeight| match weight.decay {
+    let action = |weight: &'_ PlannedWeight| match (weight.decay, weight.attract) {
         _ if weight.regrow.is_hard() || step >= weight.schedule.end => Some(Action::Mask),
-        decay if decay == 0.0 || !draw => None,
-        decay => Some(Action::Decay(decay)),
+        (0.0, 0.0) => None,
+        _ if !draw => None,
+        _ => Some(Action::Draw),
     };
     let weights = plan.weights.iter();
-    let actions: BTreeMap<&str, Action> =
-        weights.filter_map(|w| Some((w.name.as_str(), action(w)?))).collect();
+    let actions: BTreeMap<&str, (&PlannedWeight, Action)> =
+        weights.filter_map(|w| Some((w.name.as_str(), (w, action(w)?)))).collect();
     if actions.is_empty() {
         return grads;
     }
-    let mut filter = Filter { path: Path::default(), keeps: keeps(module), actions, grads };
+    let mut filter = Filter { path: Path::default(), states: states(module), actions, grads };
     module.visit(&mut filter);
     filter.grads
 }
@@ -39,14 +41,14 @@ pub(super) fn filter<M: Module>(
 enum Action {
     /// Dropped weights get none.
     Mask,
-    /// Dropped weights get theirs, and this times their value.
-    Decay(f64),
+    /// Dropped weights get theirs, and what draws them to zero; vectors what draws them together.
+    Draw,
 }
 
 struct Filter<'a> {
     path: Path,
-    keeps: BTreeMap<String, Tensor<1, Int>>,
-    actions: BTreeMap<&'a str, Action>,
+    states: BTreeMap<String, MaskTensors>,
+    actions: BTreeMap<&'a str, (&'a PlannedWeight, Action)>,
     grads: GradientsParams,
 }
 
@@ -61,19 +63,26 @@ impl ModuleVisitor for Filter<'_> {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.path.name();
-        let Some(action) = self.actions.get(name.as_str()) else { return };
-        if let Some(keep) = self.keeps.remove(&name)
-            && let Some(grad) = self.grads.remove::<D>(param.id)
-        {
-            let keep = keep.inner().to_device(&grad.device());
-            let grad = match *action {
-                Action::Mask => masked(grad, keep),
-                Action::Decay(decay) => {
-                    let weight = param.base().inner().to_device(&grad.device());
-                    drawn(grad, weight, keep, decay as f32)
+        let Some(&(weight, action)) = self.actions.get(name.as_str()) else { return };
+        let Some(MaskTensors { keep, row_order }) = self.states.remove(&name) else { return };
+        let Some(grad) = self.grads.remove::<D>(param.id) else { return };
+        let device = grad.device();
+        let keep = keep.inner().to_device(&device);
+        let grad = match action {
+            Action::Mask => masked(grad, keep),
+            Action::Draw => {
+                let base = param.base().inner().to_device(&device);
+                let mut grad = match weight.decay {
+                    0.0 => grad,
+                    decay => drawn(grad, base.clone(), keep, decay as f32),
+                };
+                if let (Some(vector), true) = (weight.pattern.vector(), weight.attract > 0.0) {
+                    let order = row_order.inner().to_device(&device);
+                    grad = grad + lasso(base, order, &weight.view, vector) * weight.attract;
                 }
-            };
-            self.grads.register(param.id, grad);
-        }
+                grad
+            }
+        };
+        self.grads.register(param.id, grad);
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Change {
     pub(crate) row_order: Vec<u32>,
     /// Which stored weights stay as they are, 1 each; all others become zero. Nothing changes without.
     pub(crate) stays: Option<Vec<u8>>,
+    /// Of which weights the optimizer's state stays, 1 each; all of it without.
+    pub(crate) state_stays: Option<Vec<u8>>,
 }
 
 /// Puts new masks in place.
@@ -138,19 +140,28 @@ fn edit_leaf<const D: usize>(
     edited
 }
 
-/// The masks of all weights as tensors, by path.
-pub(crate) fn keeps<M: Module>(module: &M) -> BTreeMap<String, Tensor<1, Int>> {
-    let mut keeps = Keeps { path: Path::default(), found: BTreeMap::new() };
-    module.visit(&mut keeps);
-    keeps.found
+/// The mask of a weight as tensors.
+pub(crate) struct MaskTensors {
+    /// A byte for each weight, as the layer stores them, flat.
+    pub(crate) keep: Tensor<1, Int>,
+    /// The row at every place.
+    pub(crate) row_order: Tensor<1, Int>,
 }
 
-struct Keeps {
+/// The masks of all weights, by path.
+pub(crate) fn states<M: Module>(module: &M) -> BTreeMap<String, MaskTensors> {
+    let mut states = States { path: Path::default(), keep: None, found: BTreeMap::new() };
+    module.visit(&mut states);
+    states.found
+}
+
+struct States {
     path: Path,
-    found: BTreeMap<String, Tensor<1, Int>>,
+    keep: Option<Tensor<1, Int>>,
+    found: BTreeMap<String, MaskTensors>,
 }
 
-impl ModuleVisitor for Keeps {
+impl ModuleVisitor for States {
     fn enter_module(&mut self, name: &str, kind: &str) {
         self.path.enter(name, kind);
     }
@@ -160,10 +171,17 @@ impl ModuleVisitor for Keeps {
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        if let Some((name, "keep")) = self.path.state_of(Masked::NAME) {
-            let keep = param.val();
-            let elements = keep.shape().num_elements();
-            self.found.insert(name, keep.reshape([elements]));
+        let Some((name, state)) = self.path.state_of(Masked::NAME) else { return };
+        let value = param.val();
+        let elements = value.shape().num_elements();
+        let value = value.reshape([elements]);
+        // The fields of `Masked`, in their order.
+        match (state, self.keep.take()) {
+            ("keep", _) => self.keep = Some(value),
+            ("row_order", Some(keep)) => {
+                self.found.insert(name, MaskTensors { keep, row_order: value });
+            }
+            _ => {}
         }
     }
 }

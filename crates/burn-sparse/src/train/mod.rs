@@ -1,14 +1,18 @@
 //! Masked fine-tuning: masks hang on weights, the ramp raises sparsity, [`Sparse::finish`] proves the
 //! result.
 
+mod attract;
+mod distill;
 mod error;
 mod filter;
 mod gather;
 mod grow;
 mod journal;
 mod masked;
+mod optimizer_state;
 mod pruned;
 mod score;
+mod search;
 mod sparse;
 mod update;
 
@@ -18,4 +22,4 @@ pub use masked::Masked;
 pub(crate) use masked::ids;
 pub use pruned::{Pruned, PrunedWeight};
 pub use score::{Ranked, Scorer};
-pub use sparse::Sparse;
+pub use sparse::{Masks, Sparse};

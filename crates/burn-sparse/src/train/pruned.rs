@@ -52,7 +52,10 @@ impl<M: Module> Pruned<M> {
             let keep = weight.view.to_stored(&weight.mask.to_bytes());
             let order = weight.row_order.clone().unwrap_or(RowOrder::identity(weight.mask.rows()));
             let row_order = order.as_slice().to_vec();
-            (weight.name.clone(), Change { stays: Some(keep.clone()), keep, row_order })
+            (
+                weight.name.clone(),
+                Change { stays: Some(keep.clone()), keep, row_order, state_stays: None },
+            )
         });
         let model = apply(model, &changes.collect());
         Ok(Self { model, weights: found, plan: plan.clone() })
@@ -98,9 +101,9 @@ impl<M: Module> Pruned<M> {
     }
 }
 
-pub(crate) fn sparsity(weights: &[PrunedWeight]) -> f64 {
-    let all: usize = weights.iter().map(|w| w.mask.rows() * w.mask.cols()).sum();
-    let kept: usize = weights.iter().map(|w| w.mask.kept()).sum();
+pub(crate) fn sparsity<'a>(weights: impl IntoIterator<Item = &'a PrunedWeight>) -> f64 {
+    let counts = weights.into_iter().map(|w| (w.mask.rows() * w.mask.cols(), w.mask.kept()));
+    let (all, kept) = counts.fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
     if all == 0 { 0.0 } else { (all - kept) as f64 / all as f64 }
 }
 

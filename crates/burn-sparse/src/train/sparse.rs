@@ -10,8 +10,9 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use super::filter::filter;
 use super::gather::{Change, apply, gather, gather_gradients};
 use super::masked::{AttachMasks, ids};
+use super::optimizer_state::clear;
 use super::update::{Evidence, update};
-use super::{Journal, Pruned, Scorer, TrainError, pruned};
+use super::{Journal, Pruned, PrunedWeight, Scorer, TrainError, pruned};
 use crate::plan::{Plan, PlannedWeight};
 
 /// A model under a plan: still a Burn module, and still a `TrainStep` where the model is one.
@@ -39,13 +40,25 @@ pub struct Sparse<M: Module> {
     scorer: Option<Arc<dyn Scorer>>,
 }
 
+/// What the masks of a model are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Masks {
+    /// The share of zeros of all planned weights.
+    pub sparsity: f64,
+    /// That of the weights of each pattern.
+    pub patterns: BTreeMap<String, f64>,
+    /// The hash of each mask, by path.
+    pub hashes: BTreeMap<String, String>,
+}
+
 impl<M: Module> Sparse<M> {
     pub(crate) fn new(model: M, plan: Plan) -> Result<Self, TrainError> {
         let device = model.devices().into_iter().next().unwrap_or_default();
         let inner = model.apply_reparameterization(AttachMasks { weights: &plan.weights });
         let mut journal = Journal::default();
         let evidence = Evidence { scorer: None, gradients: &BTreeMap::new() };
-        let inner = update(inner, &plan, 0, &evidence, &mut journal);
+        // No step has been taken, so no optimizer has a state.
+        let (inner, _) = update(inner, &plan, 0, &evidence, &mut journal);
         if let Some(fault) = journal.fault {
             return Err(fault);
         }
@@ -62,7 +75,8 @@ impl<M: Module> Sparse<M> {
     pub(crate) fn with_masks(mut self, masks: &BTreeMap<String, (Vec<u8>, Vec<u32>)>) -> Self {
         let change = |(name, (keep, row_order)): (&String, &(Vec<u8>, Vec<u32>))| {
             let (keep, row_order) = (keep.clone(), row_order.clone());
-            (name.clone(), Change { stays: Some(keep.clone()), keep, row_order })
+            let stays = Some(keep.clone());
+            (name.clone(), Change { stays, keep, row_order, state_stays: None })
         };
         self.inner = apply(self.inner, &masks.iter().map(change).collect());
         self
@@ -114,11 +128,24 @@ impl<M: Module> Sparse<M> {
         }
     }
 
-    /// The share of zeros of all planned weights, and the hash of each mask.
-    pub fn masks(&self) -> Result<(f64, BTreeMap<String, String>), TrainError> {
+    /// What all masks are now.
+    ///
+    /// # Errors
+    /// When a mask that is final breaks its pattern.
+    pub fn masks(&self) -> Result<Masks, TrainError> {
         let found = pruned::weights(&self.inner, &self.plan, self.step())?;
-        let hashes = found.iter().map(|w| (w.name.clone(), w.mask.hash())).collect();
-        Ok((pruned::sparsity(&found), hashes))
+        let mut patterns: BTreeMap<String, Vec<&PrunedWeight>> = BTreeMap::new();
+        for weight in &found {
+            patterns.entry(weight.pattern.to_string()).or_default().push(weight);
+        }
+        let sparsity = |(pattern, weights): (String, Vec<&PrunedWeight>)| {
+            (pattern, pruned::sparsity(weights.iter().copied()))
+        };
+        Ok(Masks {
+            sparsity: pruned::sparsity(&found),
+            patterns: patterns.into_iter().map(sparsity).collect(),
+            hashes: found.iter().map(|w| (w.name.clone(), w.mask.hash())).collect(),
+        })
     }
 
     /// Proves that every mask obeys its pattern at its target, and gives the model back.
@@ -158,7 +185,8 @@ impl<M: Module> Sparse<M> {
         self,
         step: usize,
         gradients: &BTreeMap<String, Vec<f32>>,
-        optimize: impl FnOnce(M) -> M,
+        optimizer: &mut ModuleOptimizer,
+        optimize: impl FnOnce(M, &mut ModuleOptimizer) -> M,
     ) -> Self {
         // By value: the optimizer changes weights in place where nobody else holds them.
         let Self { inner, step: counter, plan, journal, scorer } = self;
@@ -166,7 +194,17 @@ impl<M: Module> Sparse<M> {
         let device = counter.lazy_device();
         let counter = Param::initialized(counter.id, ids(vec![step as u32], &device));
         let evidence = Evidence { scorer: scorer.as_ref(), gradients };
-        let inner = update(optimize(inner), &plan, step, &evidence, &mut lock(&journal));
+        let inner = optimize(inner, optimizer);
+        let (inner, staying) = update(inner, &plan, step, &evidence, &mut lock(&journal));
+        if !staying.is_empty() {
+            match clear(optimizer, &inner, &staying) {
+                Ok(cleared) => *optimizer = cleared,
+                Err(error) => {
+                    let fault = TrainError::OptimizerState { step, reason: error.to_string() };
+                    lock(&journal).fault.get_or_insert(fault);
+                }
+            }
+        }
         Self { inner, step: counter, plan, journal, scorer }
     }
 }
@@ -194,7 +232,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         let _entered = span.enter();
         let gradients = self.gradients(step, &grads);
         let grads = filter(&self.inner, &self.plan, step, grads, true);
-        self.advance(step, &gradients, |inner| inner.optimize(optim, lr, grads))
+        self.advance(step, &gradients, optim, |inner, optim| inner.optimize(optim, lr, grads))
     }
 
     /// As [`Self::optimize`], with the gradients of several devices, which the optimizer sums.
@@ -217,7 +255,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
             (filter(&self.inner, &self.plan, step, grads, index == 0), device)
         });
         let grads = MultiGradientsParams { grads: filtered.collect() };
-        self.advance(step, &gradients, |inner| inner.optimize_multi(optim, lr, grads))
+        self.advance(step, &gradients, optim, |inner, optim| inner.optimize_multi(optim, lr, grads))
     }
 }
 

@@ -3,16 +3,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use burn::module::Module;
-use burn_sparse_pattern::{
-    Distribution, Histogram, Pattern, PatternError, RowOrder, Scores, Search, Start,
-};
+use burn_sparse_pattern::{Distribution, Histogram, Pattern};
 
 use super::gather::{Change, State, apply, gather};
-use super::grow::{Moving, chance};
+use super::grow::chance;
+use super::optimizer_state::staying;
 use super::score::{Ranked, Scorer};
+use super::search::Search;
 use super::{Journal, TrainError};
 use crate::plan::{Plan, PlannedWeight};
-use crate::recipe::{GrowthScore, Regroup, Regrow};
+use crate::recipe::{GrowthScore, Regrow};
 
 /// What a mask update looks at besides the weights.
 pub(crate) struct Evidence<'a> {
@@ -30,25 +30,26 @@ impl<'a> Evidence<'a> {
 
 /// Makes the mask updates that are due once `step` optimizer steps are done.
 ///
-/// After an error masks stay as they are, and the journal keeps the error for `finish`.
+/// After an error masks stay as they are, and the journal keeps the error for `finish`. With the module comes
+/// what stays of the optimizer's state, by path, where not all does.
 pub(crate) fn update<M: Module>(
     module: M,
     plan: &Plan,
     step: usize,
     evidence: &Evidence<'_>,
     journal: &mut Journal,
-) -> M {
+) -> (M, BTreeMap<String, Vec<u8>>) {
     let due: Vec<&PlannedWeight> = plan.due(step).collect();
     if due.is_empty() || journal.fault.is_some() {
-        return module;
+        return (module, BTreeMap::new());
     }
     let span = tracing::info_span!("mask_update", step, weights = due.len());
     let _entered = span.enter();
     let started = Instant::now();
     let names: Vec<&str> = due.iter().map(|weight| weight.name.as_str()).collect();
     let states = gather(&module, &names);
-    match changes(&due, &states, plan.seed, step, evidence) {
-        Ok(changes) => {
+    match changes(plan, &due, &states, step, evidence) {
+        Ok(mut changes) => {
             for (name, change) in &changes {
                 let before = &states[name].keep;
                 journal.changed += before.iter().zip(&change.keep).filter(|(a, b)| a != b).count();
@@ -57,19 +58,23 @@ pub(crate) fn update<M: Module>(
             journal.updates += 1;
             journal.seconds += started.elapsed().as_secs_f64();
             tracing::debug!(changed = journal.changed, "masks updated");
-            apply(module, &changes)
+            let module = apply(module, &changes);
+            let staying = changes
+                .iter_mut()
+                .filter_map(|(name, change)| Some((name.clone(), change.state_stays.take()?)));
+            (module, staying.collect())
         }
         Err(fault) => {
             journal.fault = Some(fault);
-            module
+            (module, BTreeMap::new())
         }
     }
 }
 
 fn changes(
+    plan: &Plan,
     due: &[&PlannedWeight],
     states: &BTreeMap<String, State>,
-    seed: u64,
     step: usize,
     evidence: &Evidence<'_>,
 ) -> Result<BTreeMap<String, Change>, TrainError> {
@@ -85,16 +90,25 @@ fn changes(
             Some(sparsity) => *sparsity,
             None => weight.schedule.sparsity(step),
         };
-        let change = if sparsity == 0.0 {
+        let mut change = if sparsity == 0.0 {
             // Before anything is dropped nothing needs to be ranked, and every order is as good.
             let keep = vec![1; state.keep.len()];
-            Change { keep, row_order: state.row_order.clone(), stays: None }
+            let row_order = state.row_order.clone();
+            Change { keep, row_order, stays: None, state_stays: None }
         } else {
             let scores = scores(weight, state, evidence)?;
-            let growth = growth(weight, state, evidence, seed, step)?;
-            search(weight, state, &scores, growth.as_deref(), sparsity, seed, step)
-                .map_err(|source| TrainError::Pattern { name: weight.name.clone(), step, source })?
+            let growth = growth(weight, state, evidence, plan.seed, step)?;
+            let search = Search { weight, state, seed: plan.seed, step };
+            let found = search.project(&scores, growth.as_deref(), sparsity);
+            found.map_err(|source| TrainError::Pattern {
+                name: weight.name.clone(),
+                step,
+                source,
+            })?
         };
+        let masks = (state.keep.as_slice(), change.keep.as_slice());
+        let last = step == weight.schedule.end;
+        change.state_stays = staying(plan.optimizer_state, weight, masks, last);
         changes.insert(weight.name.clone(), change);
     }
     Ok(changes)
@@ -190,54 +204,4 @@ fn growth(
         }
         (GrowthScore::Gradient, None) => Err(TrainError::NoGradient { name: weight.name.clone() }),
     }
-}
-
-/// How much of a search an update along a ramp makes.
-const HASTE: f64 = 0.1;
-
-fn search(
-    weight: &PlannedWeight,
-    state: &State,
-    scores: &[f32],
-    growth: Option<&[f32]>,
-    sparsity: f64,
-    seed: u64,
-    step: usize,
-) -> Result<Change, PatternError> {
-    let (rows, cols) = (weight.view.rows(), weight.view.cols());
-    let scores = weight.view.to_matrix(scores);
-    let order = RowOrder::new(state.row_order.clone())?;
-    let found = match (weight.regrow, growth) {
-        (Regrow::Grow(growth), Some(ranks)) => {
-            let ranks = weight.view.to_matrix(ranks);
-            // What cannot be ranked is refused as scores are.
-            Scores::new(rows, cols, &ranks)?;
-            let (pattern, scores) = (&weight.pattern, scores.as_slice());
-            let moving = Moving { pattern, order: &order, rows, cols, scores, growth: &ranks };
-            moving.project(sparsity, growth.share(weight.schedule.progress(step)))?
-        }
-        _ => {
-            // The next update searches again; the last order has to last.
-            let effort = if step < weight.schedule.end { HASTE } else { 1.0 };
-            let mut search = Search { seed, effort, ..Search::default() };
-            // The search is cold until something has been dropped: only then is there an order to start
-            // from.
-            if state.keep.contains(&0) {
-                search.start = match (weight.regroup, weight.regrow) {
-                    // A row that moved to a group with other columns would get dropped weights back.
-                    (_, Regrow::Never) | (Regroup::FirstUpdate, _) => Start::Fixed(&order),
-                    (Regroup::EveryUpdate, _) => Start::Warm(&order),
-                };
-            }
-            weight.pattern.project(&Scores::new(rows, cols, &scores)?, sparsity, &search)?
-        }
-    };
-    let row_order = found.row_order.map_or(state.row_order.clone(), |o| o.as_slice().to_vec());
-    let keep = weight.view.to_stored(&found.mask.to_bytes());
-    let stays = match weight.regrow.is_hard() {
-        // Momentum moves dropped weights a little on: what grows starts at zero all the same.
-        true => Some(keep.iter().zip(&state.keep).map(|(new, old)| new & old).collect()),
-        false => (step == weight.schedule.end).then(|| keep.clone()),
-    };
-    Ok(Change { keep, row_order, stays })
 }

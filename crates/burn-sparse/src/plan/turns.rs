@@ -1,0 +1,26 @@
+use std::collections::BTreeMap;
+
+use super::{PlanError, PlannedWeight, Turn};
+use crate::recipe::Regrow;
+
+/// Gives every weight of a grow-and-prune table its partition: of about as many weights each, in the
+/// model's order.
+pub(crate) fn take_turns(weights: &mut [PlannedWeight]) -> Result<(), PlanError> {
+    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, weight) in weights.iter().enumerate() {
+        tables.entry(weight.table).or_default().push(index);
+    }
+    for (table, indices) in tables {
+        let Regrow::GrowAndPrune(turns) = weights[indices[0]].regrow else { continue };
+        let (count, partitions, rounds) = (indices.len(), turns.partitions, turns.rounds);
+        if partitions > count {
+            let reason = format!("has {partitions} partitions for {count} weights");
+            return Err(PlanError::Ramp { table, key: "regrow", reason });
+        }
+        for (place, index) in indices.into_iter().enumerate() {
+            let partition = place * partitions / count;
+            weights[index].schedule.turn = Some(Turn { partition, partitions, rounds });
+        }
+    }
+    Ok(())
+}
