@@ -1,0 +1,337 @@
+//! Every method under every pattern: attached, trained, recorded, gone on with in a new process, finished,
+//! packed and read back, to the same bytes as without the break.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::{Linear as Stock, LinearConfig as StockConfig};
+use burn::optim::AdamWConfig;
+use burn::store::ModuleRecord;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn_sparse::checkpoint::{self, Checkpoint, Form, Format, Provenance};
+use burn_sparse::nn::{Linear, LinearConfig};
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse::train::Sparse;
+
+#[derive(Module, Debug)]
+struct Net {
+    first: Linear,
+    second: Stock,
+}
+
+static DRAWING: Mutex<()> = Mutex::new(());
+
+impl Net {
+    fn new(device: &Device) -> Self {
+        // All tests draw from one stream, and a weight draws when it is first read.
+        let _alone = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
+        device.seed(3);
+        let first = Linear::new(&LinearConfig::new(48, 64), device);
+        let second = StockConfig::new(64, 32).init(device);
+        let net = Self { first, second };
+        net.visit(&mut Read);
+        net
+    }
+
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        self.second.forward(burn::tensor::activation::relu(self.first.forward(x)))
+    }
+}
+
+/// Reads every parameter, which draws it.
+struct Read;
+
+impl ModuleVisitor for Read {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        param.val();
+    }
+}
+
+/// The weights that each mask drops.
+#[derive(Default)]
+struct Dropped(Vec<usize>);
+
+impl ModuleVisitor for Dropped {
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        let data = param.val().into_data();
+        if data.dtype() == DType::U8 {
+            let keep: Vec<u8> = data.try_into_vec().unwrap();
+            self.0.push(keep.iter().filter(|keep| **keep == 0).count());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Loss;
+
+impl ItemLazy for Loss {
+    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
+        Ok(self)
+    }
+}
+
+impl TrainStep for Net {
+    type Input = Tensor<2>;
+    type Output = Loss;
+
+    fn step(&self, x: Tensor<2>) -> TrainOutput<Loss> {
+        let loss = (self.forward(x) - 1.0).powi_scalar(2).mean();
+        TrainOutput::new(self, loss.backward(), Loss)
+    }
+}
+
+/// Methods as keys of a `[[prune]]` table.
+const METHODS: [(&str, &str); 10] = [
+    ("one-shot", "end = \"0 steps\""),
+    ("gradual", "end = \"12 steps\""),
+    ("gradual, fixed groups", "end = \"12 steps\"\nregroup = \"first update\""),
+    ("gradual without return", "end = \"12 steps\"\nregrow = \"never\""),
+    ("points", "end = \"12 steps\"\ncurve = [[0.0, 0.5], [0.5, 0.75]]\nregrow = \"never\""),
+    ("sr-ste", "end = \"12 steps\"\ndecay = 0.01"),
+    ("attract", "end = \"12 steps\"\nattract = 0.01"),
+    ("rigl", "end = \"12 steps\"\nregrow = { fraction = 0.3, score = \"gradient\" }"),
+    ("set", "end = \"12 steps\"\nregrow = { fraction = 0.3, score = \"random\" }"),
+    ("gap", "end = \"12 steps\"\nregrow = { partitions = 2, rounds = 2 }"),
+];
+
+const PATTERNS: [(&str, &str); 7] = [
+    ("{ kind = \"unstructured\" }", "sparsity = 0.75"),
+    ("{ kind = \"balanced\", block = 16 }", "sparsity = 0.75"),
+    ("{ kind = \"n-of-m\", keep = 2, of = 4 }", ""),
+    ("{ kind = \"vector-wise\", vector = 8 }", "sparsity = 0.75"),
+    ("{ kind = \"shfl-bw\", vector = 8 }", "sparsity = 0.75"),
+    ("{ kind = \"hinm\", vector = 8, keep = 2, of = 4 }", "sparsity = 0.75"),
+    ("{ kind = \"block-wise\", block = 8 }", "sparsity = 0.75"),
+];
+
+/// Steps before the break, and in all.
+const BREAK: usize = 7;
+const STEPS: usize = 16;
+
+/// Every method under every pattern it can have.
+fn cases() -> Vec<(String, Recipe)> {
+    let mut cases = Vec::new();
+    for (method, keys) in METHODS {
+        for (pattern, sparsity) in PATTERNS {
+            let vectors = pattern.contains("vector");
+            let hinm = pattern.contains("hinm");
+            let hard = keys.contains("regrow");
+            if (method == "attract" && !vectors) || (hinm && hard) {
+                // Refused, which tests of recipes and plans show.
+                continue;
+            }
+            let text = format!(
+                "version = 1\ntask = \"test\"\n[[prune]]\npattern = {pattern}\n{sparsity}\n{keys}\n\
+                 every = \"3 steps\"\n"
+            );
+            let recipe =
+                text.parse().unwrap_or_else(|error| panic!("{method}, {pattern}: {error}"));
+            cases.push((format!("{method}, {pattern}"), recipe));
+        }
+    }
+    cases
+}
+
+/// The batch of a step: the same in every process.
+fn batch(step: usize, device: &Device) -> Tensor<2> {
+    let value = |at: usize| ((at * 37 + step * 101) % 97) as f32 / 48.0 - 1.0;
+    Tensor::from_data(TensorData::new((0..6 * 48).map(value).collect::<Vec<_>>(), [6, 48]), device)
+}
+
+/// Trains from step `from` to step `to`, from the files of the folder if it is a middle, and into them if
+/// it goes no further.
+fn train(plan: &Plan, from: usize, to: usize, files: &Path, device: &Device) -> Sparse<Net> {
+    let mut model = plan.attach(Net::new(device)).unwrap();
+    let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
+    let (model_file, optimizer_file) = (files.join("model.bpk"), files.join("optimizer.bpk"));
+    if from > 0 {
+        model = model.try_load_record(ModuleRecord::load(&model_file).unwrap()).unwrap();
+        optimizer = optimizer.load(&optimizer_file).unwrap();
+    }
+    for step in from..to {
+        let output = TrainStep::step(&model, batch(step, device));
+        model = model.optimize(&mut optimizer, 1e-2.into(), output.grads);
+    }
+    if to < STEPS {
+        let bytes = model.clone().into_record().into_bytes().unwrap();
+        std::fs::write(&model_file, &bytes[..]).unwrap();
+        optimizer.save(&optimizer_file).unwrap();
+    }
+    model
+}
+
+/// Finishes, packs and saves; what is read back does what was trained.
+fn finish(model: Sparse<Net>, path: &Path) {
+    let pruned = model.finish().unwrap();
+    let plain = Device::flex();
+    let x = batch(STEPS, &plain);
+    let outputs =
+        |model: &Net| -> Vec<f32> { model.forward(x.clone()).into_data().try_into_vec().unwrap() };
+    let expected = outputs(&pruned.model.valid());
+    checkpoint::save(&pruned, Provenance::default(), path, Format::Packed).unwrap();
+    let read = Checkpoint::read(path).unwrap();
+    for form in [Form::Packed, Form::Dense] {
+        let found = outputs(&read.apply(Net::new(&plain), form).unwrap());
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
+        assert!(found.iter().zip(&expected).all(close), "{path:?}");
+    }
+}
+
+const FOLDER: &str = "BURN_SPARSE_TEST_RESUMES_IN";
+
+#[test]
+fn every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes() {
+    let device = Device::flex().autodiff();
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        // This is the new process.
+        for (number, (_, recipe)) in cases().into_iter().enumerate() {
+            let files = Path::new(&folder).join(number.to_string());
+            let plan = Plan::new(&recipe, &Net::new(&device), STEPS).unwrap();
+            finish(train(&plan, BREAK, STEPS, &files, &device), &files.join("resumed"));
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (_, recipe)) in cases().iter().enumerate() {
+        let files = folder.path().join(number.to_string());
+        std::fs::create_dir(&files).unwrap();
+        let plan = Plan::new(recipe, &Net::new(&device), STEPS).unwrap();
+        train(&plan, 0, BREAK, &files, &device);
+        finish(train(&plan, 0, STEPS, &files, &device), &files.join("whole"));
+    }
+    let name = "every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes";
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(FOLDER, folder.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    for (number, (case, _)) in cases().iter().enumerate() {
+        let file = |name| std::fs::read(folder.path().join(number.to_string()).join(name)).unwrap();
+        assert!(file("whole") == file("resumed"), "{case}");
+    }
+    assert!(cases().len() >= 60);
+}
+
+#[test]
+fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
+    // Balanced Sparsity (AAAI'19), algorithm 1, as its text has it: while the sparsity is below what is
+    // wanted, raise it; in every block, find the threshold, and set what is below it to zero.
+    let device = Device::flex().autodiff();
+    let mut net = Net::new(&device);
+    // Rounding makes ties, which the text leaves open; there are none among these.
+    let mut expected = transposed(&values(&net));
+    let sparsities = [0.25, 0.5, 0.625, 0.75];
+    for sparsity in sparsities {
+        for block in expected.chunks_mut(16) {
+            let mut sizes: Vec<f32> = block.iter().map(|value| value.abs()).collect();
+            sizes.sort_by(f32::total_cmp);
+            let threshold = sizes[(sparsity * 16.0) as usize];
+            block.iter_mut().filter(|value| value.abs() < threshold).for_each(|value| *value = 0.0);
+        }
+    }
+    let recipe: Recipe = "version = 1\ntask = \"test\"\n[[prune]]\nparams = \"first.weight\"\n\
+         pattern = { kind = \"balanced\", block = 16 }\nsparsity = 0.75\nend = \"3 steps\"\n\
+         every = \"1 steps\"\nregrow = \"never\"\n\
+         curve = [[0.0, 0.33333334], [0.33333334, 0.6666667], [0.6666667, 0.8333333], [1.0, 1.0]]\n"
+        .parse()
+        .unwrap();
+    let plan = Plan::new(&recipe, &net, STEPS).unwrap();
+    let mut sparse = plan.attach(net).unwrap();
+    let mut optimizer = AdamWConfig::new().with_weight_decay(0.0).init();
+    for step in 0..3 {
+        let output = TrainStep::step(&sparse, batch(step, &device));
+        // The algorithm's box has no training in it.
+        sparse = sparse.optimize(&mut optimizer, 0.0.into(), output.grads);
+    }
+    net = sparse.finish().unwrap().model;
+    assert_eq!(transposed(&values(&net)), expected);
+    assert_eq!(expected.iter().filter(|value| **value == 0.0).count(), 48 * 64 * 3 / 4);
+}
+
+/// The first layer's weight as its layer reads it, `[in, out]`.
+fn values(net: &Net) -> Vec<f32> {
+    net.first.weight.val().into_data().try_into_vec().unwrap()
+}
+
+/// `[48, 64]` to `[64, 48]`, one row for each output.
+fn transposed(weight: &[f32]) -> Vec<f32> {
+    (0..64).flat_map(|row| (0..48).map(move |col| weight[col * 64 + row])).collect()
+}
+
+#[test]
+fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero() {
+    let device = Device::flex().autodiff();
+    let text = |partitions: usize| {
+        format!(
+            "version = 1\ntask = \"test\"\n[[prune]]\npattern = {{ kind = \"shfl-bw\", vector = 8 }}\n\
+             sparsity = 0.75\nend = \"8 steps\"\nregrow = {{ partitions = {partitions}, rounds = 2 }}\n"
+        )
+    };
+    let plan = Plan::new(&text(2).parse().unwrap(), &Net::new(&device), STEPS).unwrap();
+    let mut sparse = plan.attach(Net::new(&device)).unwrap();
+    let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
+    let zeros =
+        |weight: Tensor<2>| weight.equal_scalar(0.0).int().sum().into_scalar::<i64>() as usize;
+    // Which of the two masks drop anything.
+    let drops = |sparse: &Sparse<Net>| {
+        let mut dropped = Dropped::default();
+        sparse.inner().visit(&mut dropped);
+        (dropped.0[0] > 0, dropped.0[1] > 0)
+    };
+    let mut seen = vec![drops(&sparse)];
+    let mut first_zeros = Vec::new();
+    for step in 0..8 {
+        let output = TrainStep::step(&sparse, batch(step, &device));
+        sparse = sparse.optimize(&mut optimizer, 1e-2.into(), output.grads);
+        seen.push(drops(&sparse));
+        first_zeros.push(zeros(sparse.inner().first.weight.val()));
+    }
+    // The first partition's second turn begins after step 4: what it had dropped is there, still at zero,
+    // and learns with the next step.
+    assert_eq!(first_zeros[3], 48 * 64 * 3 / 4);
+    assert!(first_zeros[4] < 48 * 64 / 4, "{} are zero still", first_zeros[4]);
+    let (first_turn, second_turn) = ((false, true), (true, false));
+    let round = [first_turn, first_turn, second_turn, second_turn];
+    assert_eq!(seen[..4], round);
+    assert_eq!(seen[4..8], round);
+    assert_eq!(seen[8], (true, true));
+    sparse.finish().unwrap();
+
+    let error = Plan::new(&text(3).parse().unwrap(), &Net::new(&device), STEPS).unwrap_err();
+    let expected = "recipe, key `prune[0].regrow`: has 3 partitions for 2 weights";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn attraction_gathers_the_weight_of_a_group_in_few_of_its_vectors() {
+    let device = Device::flex().autodiff();
+    let kept = |attract: &str| {
+        let recipe: Recipe = format!(
+            "version = 1\ntask = \"test\"\n[[prune]]\nparams = \"first.weight\"\n\
+             pattern = {{ kind = \"shfl-bw\", vector = 8 }}\nsparsity = 0.75\nstart = \"2 steps\"\n\
+             end = \"30 steps\"\nevery = \"2 steps\"\n{attract}\n"
+        )
+        .parse()
+        .unwrap();
+        let plan = Plan::new(&recipe, &Net::new(&device), 40).unwrap();
+        let mut sparse = plan.attach(Net::new(&device)).unwrap();
+        let mut optimizer = burn::optim::SgdConfig::new().init();
+        let sum = |net: &Net, stored: bool| {
+            let weight = if stored { net.first.weight.base() } else { net.first.weight.val() };
+            weight.abs().sum().into_scalar::<f32>()
+        };
+        for step in 0..29 {
+            let output = TrainStep::step(&sparse, batch(step, &device));
+            sparse = sparse.optimize(&mut optimizer, 1e-2.into(), output.grads);
+        }
+        // What the mask keeps of all there is, before the last update zeroes the rest.
+        sum(sparse.inner(), false) / sum(sparse.inner(), true)
+    };
+    let (free, drawn) = (kept(""), kept("attract = 0.5"));
+    assert!(drawn > free + 0.05, "{drawn} against {free}");
+}
