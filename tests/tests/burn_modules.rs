@@ -300,6 +300,18 @@ fn no_optimizer_revives_a_pruned_weight() {
     }
 }
 
+#[test]
+fn a_parameter_that_is_in_a_module_twice_is_pruned_once() {
+    let device = Device::flex().autodiff();
+    let mut model = Layers::new(&device);
+    model.second.weight = model.first.weight.clone();
+    let plan = Plan::new(&recipe(PATTERNS[1]), &model, 8).unwrap();
+    let pruned: Vec<&str> = plan.weights.iter().map(|weight| weight.name.as_str()).collect();
+    assert_eq!(pruned, ["first.weight"]);
+    assert_eq!(plan.unpruned[0].name, "second.weight");
+    assert_eq!(plan.unpruned[0].reason, "the same parameter as first.weight");
+}
+
 /// Zeros of the stored matrices, whatever mask hangs on them.
 #[derive(Default)]
 struct Stored(Vec<usize>);

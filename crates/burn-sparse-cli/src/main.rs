@@ -20,6 +20,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Bad usage ends here, with clap's message and status 2.
     let arguments = Arguments::parse();
+    // Burn reads an optimizer's state back on its default device, from where it moves to its weights'. That
+    // device is CUDA in a build that has it, whether there is a GPU or not: the CPU is always there.
+    if std::env::var_os("BURN_DEVICE").is_none() {
+        // SAFETY: nothing has started a thread yet.
+        unsafe { std::env::set_var("BURN_DEVICE", "flex") };
+    }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let result = match arguments.command {

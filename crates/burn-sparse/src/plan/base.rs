@@ -1,4 +1,6 @@
-use burn::module::Module;
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ParamId};
 use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
@@ -101,8 +103,16 @@ impl Plan {
         let parameters = parameters(model);
         let verdicts = select(recipe, &parameters)?;
         let (mut weights, mut unpruned) = (Vec::new(), Vec::new());
+        let mut seen: BTreeMap<ParamId, String> = BTreeMap::new();
         for (parameter, verdict) in parameters.into_iter().zip(verdicts) {
             let (name, shape) = (parameter.name.clone(), parameter.shape.clone());
+            if let Some(first) = seen.get(&parameter.id) {
+                // Burn's optimizers step the first of them alone, and so do masks.
+                let reason = format!("the same parameter as {first}");
+                unpruned.push(Unpruned { name, shape, reason });
+                continue;
+            }
+            seen.insert(parameter.id, name.clone());
             match (verdict, view(&parameter), parameter.reparameterization) {
                 (Verdict::Unpruned(reason), ..) => unpruned.push(Unpruned { name, shape, reason }),
                 (Verdict::Pruned { .. }, _, Some(found)) => {

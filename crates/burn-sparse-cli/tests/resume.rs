@@ -1,0 +1,178 @@
+//! A run that is killed, or finds its disk full, goes on from its last complete state to the same bits.
+#![cfg(unix)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::{assert_refused, command, json, recipe, run, train};
+
+/// Methods as `--set` pairs.
+const METHODS: [(&str, &[&str]); 8] = [
+    ("straight-through", &[]),
+    ("one-shot", &["prune.end=0 epochs"]),
+    ("without return", &["prune.regrow=never"]),
+    ("sr-ste", &["prune.decay=2e-4"]),
+    ("rigl", &["prune.regrow={ fraction = 0.3, score = \"gradient\" }"]),
+    ("set", &["prune.regrow={ fraction = 0.3, score = \"random\" }"]),
+    ("gap", &["prune.regrow={ partitions = 2, rounds = 1 }"]),
+    ("distilled", &["train.distill={ weight = 0.5 }", "train.keep=best", "train.patience=1"]),
+];
+
+fn weights(folder: &Path, run_dir: &str) -> Vec<u8> {
+    let out = format!("{run_dir}.safetensors");
+    let arguments = ["export", run_dir, "--format", "dense", "--out", &out];
+    assert!(run(folder, &arguments).status.success());
+    std::fs::read(folder.join(out)).unwrap()
+}
+
+fn arguments<'a>(sets: &[&'a str], run_dir: &'a str) -> Vec<&'a str> {
+    let mut arguments = vec!["train", "recipe.toml", "--run-dir", run_dir, "--json"];
+    for set in sets {
+        arguments.extend(["--set", set]);
+    }
+    arguments
+}
+
+#[test]
+fn every_method_resumes_after_kill_9_to_the_same_bits() {
+    for (number, (method, sets)) in METHODS.into_iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let whole = train(folder, "whole", sets);
+        let arguments = arguments(sets, "cut");
+        let mut killed = 0;
+        let resumed = loop {
+            // A run that was killed before it had a recipe begins afresh.
+            let begun = folder.join("cut/recipe.toml").exists();
+            let resume: &[&str] = if begun { &["--resume"] } else { &[] };
+            let mut child = command(folder)
+                .args(&arguments)
+                .args(resume)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            // At another moment each time, and for each method.
+            std::thread::sleep(Duration::from_millis(90 + 160 * killed + 37 * number as u64));
+            if killed == 3 {
+                child.wait().unwrap();
+                break json(folder, &["eval", "cut", "--json"]);
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            killed += 1;
+        };
+        assert_eq!(resumed["metric"], whole["metric"], "{method}");
+        assert_eq!(resumed["layers"], whole["layers"], "{method}");
+        assert!(weights(folder, "whole") == weights(folder, "cut"), "{method}");
+    }
+}
+
+#[test]
+fn a_run_that_fills_its_disk_says_so_and_goes_on_when_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let whole = train(folder, "whole", &[]);
+    recipe(folder, "", "");
+    // No file may grow past 64 KB: what the system answers then is what it answers on a full disk.
+    let program = env!("CARGO_BIN_EXE_burn-sparse");
+    let words = "train recipe.toml --run-dir cut --json";
+    let script = format!("trap '' XFSZ; ulimit -f 64; exec {program} {words}");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder)
+        .env("BURN_SPARSE_COSTS", "built-in")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("run file cut/model-dense-001-000000.bpk"), "{stderr}");
+    let resumed = json(folder, &["train", "recipe.toml", "--run-dir", "cut", "--json", "--resume"]);
+    assert_eq!(resumed["metric"], whole["metric"]);
+    assert_eq!(resumed["layers"], whole["layers"]);
+}
+
+/// What `epochs.jsonl` says of the phase.
+fn epochs(folder: &Path, run_dir: &str, phase: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.join(run_dir).join("epochs.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|line| line["phase"] == phase).collect()
+}
+
+#[test]
+fn a_phase_ends_when_its_metric_has_been_no_better_for_long_enough_and_keeps_its_best_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // A learning rate at which the metric jumps about.
+    let sets = [
+        "train.optimizer={ kind = \"adamw\", learning_rate = 0.03 }",
+        "train.dense_epochs=6",
+        "train.prune_epochs=8",
+        "train.patience=2",
+        "train.keep=best",
+    ];
+    let trained = train(folder, "run", &sets);
+    let value = |epoch: &serde_json::Value| epoch["value"].as_f64().unwrap();
+    let best = |epochs: &[serde_json::Value]| {
+        let first_best = |best: usize, at: usize| {
+            if value(&epochs[at]) > value(&epochs[best]) { at } else { best }
+        };
+        (1..epochs.len()).fold(0, first_best)
+    };
+    let dense = epochs(folder, "run", "dense");
+    let best_dense = best(&dense);
+    assert!(dense.len() == 6 || dense.len() == best_dense + 3, "{best_dense} of {}", dense.len());
+    assert_eq!(trained["dense_metric"]["value"], dense[best_dense]["value"]);
+    // The ramp ends with the first epoch of pruning: all count.
+    let prune = epochs(folder, "run", "prune");
+    let best_prune = best(&prune);
+    assert!(prune.len() == 8 || prune.len() == best_prune + 3, "{best_prune} of {}", prune.len());
+    assert!(dense.len() + prune.len() < 14, "neither phase ended early");
+    assert_eq!(trained["metric"]["value"], prune[best_prune]["value"]);
+    // Nothing that was only kept on the way is left.
+    let left = std::fs::read_dir(folder.join("run")).unwrap();
+    let left = left
+        .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("best-"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn distillation_and_rewinding_change_what_is_learnt_and_bad_values_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plain = train(folder, "plain", &[]);
+    let distilled =
+        train(folder, "distilled", &["train.distill={ weight = 0.9, temperature = 4 }"]);
+    assert_eq!(distilled["dense_metric"], plain["dense_metric"]);
+    assert_ne!(distilled["layers"], plain["layers"], "other masks");
+    let (cosine, two) = ("train.learning_rate_schedule=cosine", "train.dense_epochs=2");
+    let rewound = |run_dir: &str, sets: &[&str]| {
+        train(folder, run_dir, &[&[cosine, two], sets].concat())["layers"].clone()
+    };
+    let peak = rewound("peak", &[]);
+    // All of the dense phase before its end is its peak, where pruning starts anyway.
+    assert_eq!(rewound("all", &["train.rewind_epochs=2"]), peak);
+    assert_ne!(rewound("half", &["train.rewind_epochs=1"]), peak);
+
+    recipe(folder, "", "");
+    for (set, hints) in [
+        ("train.distill={ weight = 1.5 }", &["train.distill", "above 0 and up to 1"][..]),
+        ("train.distill={ weight = 0.5, temperature = 0 }", &["train.distill", "temperature is 0"]),
+        ("train.distill={ temperature = 2 }", &["weight"]),
+        ("train.rewind_epochs=2", &["train.rewind_epochs", "1 to the 1 dense epochs"]),
+        ("train.patience=0", &["train.patience", "at least 1 epoch"]),
+        ("train.keep=worst", &["worst", "last", "best"]),
+        ("prune.attract=-1", &["prune[0].attract"]),
+        ("after.optimizer_state={ on_prune = \"halve\" }", &["halve", "zero", "keep"]),
+    ] {
+        let arguments = ["train", "recipe.toml", "--run-dir", "bad", "--set", set];
+        assert_refused(&run(folder, &arguments), hints);
+        assert!(!folder.join("bad").exists());
+    }
+    let arguments = ["train", "recipe.toml", "--run-dir", "bad", "--set", "train.dense_epochs=0"];
+    let arguments = [&arguments[..], &["--set", "train.distill={ weight = 0.5 }"]].concat();
+    assert_refused(&run(folder, &arguments), &["train.distill", "needs a dense model", "--from"]);
+}
