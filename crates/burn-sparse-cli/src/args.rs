@@ -44,9 +44,10 @@ pub(crate) struct TrainArguments {
     /// Begin with the parameters of this checkpoint, packed or dense, or of a finished run.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     pub(crate) from: Option<PathBuf>,
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
-    #[arg(long, default_value = "flex")]
-    pub(crate) device: String,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N. Several,
+    /// separated by commas, share every batch.
+    #[arg(long, visible_alias = "devices", default_value = "flex", value_delimiter = ',')]
+    pub(crate) device: Vec<String>,
     /// Where data sets are, instead of their caches.
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,

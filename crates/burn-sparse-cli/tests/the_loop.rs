@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{command, json, recipe, run, train};
+use support::{assert_refused, command, json, recipe, run, train};
 
 fn hashes(report: &Value) -> Vec<&str> {
     let layers = report["layers"].as_array().unwrap();
@@ -83,6 +83,32 @@ fn the_same_seed_gives_the_same_masks_and_metric_and_another_does_not() {
     assert_eq!((hashes(&a), &a["metric"]), (hashes(&b), &b["metric"]));
     assert_ne!(hashes(&a), hashes(&c));
     assert_eq!(weights(folder.path(), "a"), weights(folder.path(), "b"));
+}
+
+#[test]
+fn devices_that_share_a_batch_learn_what_one_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let one = train(folder, "one", &[]);
+    // There is one CPU: twice the same device still splits the batch, sums the gradients, and copies the
+    // model.
+    let shared = |run_dir: &str, more: &[&str]| {
+        let arguments = ["train", "recipe.toml", "--json", "--devices", "flex,flex", "--run-dir"];
+        json(folder, &[&arguments[..], &[run_dir], more].concat())
+    };
+    let two = shared("two", &[]);
+    assert_eq!(two["device"], "flex,flex");
+    let accuracy = |report: &Value| report["metric"]["value"].as_f64().unwrap();
+    assert!((accuracy(&one) - accuracy(&two)).abs() < 0.05, "{} {}", one["metric"], two["metric"]);
+    assert_eq!(one["sparsity"], two["sparsity"]);
+    assert_eq!(hashes(&two), hashes(&shared("again", &[])));
+    shared("distilled", &["--set", "train.distill={ weight = 0.5 }"]);
+    // One batch in three parts, of which the last is smaller; and an update by the gradient of all.
+    let rigl = "prune.regrow={ fraction = 0.3, score = \"gradient\" }";
+    let arguments = ["train", "recipe.toml", "--json", "--devices", "flex,flex,flex", "--run-dir"];
+    json(folder, &[&arguments[..], &["three", "--set", rigl]].concat());
+    let arguments = ["train", "recipe.toml", "--devices", "flex,cuda:x"];
+    assert_refused(&run(folder, &arguments), &["--device cuda:x", "no number of a device"]);
 }
 
 #[cfg(unix)]

@@ -13,7 +13,9 @@ use crate::output::{self, Progress};
 
 pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
-    let device = device(&arguments.device, None)?;
+    let devices: Result<Vec<Device>, String> =
+        arguments.device.iter().map(|name| device(name, None)).collect();
+    let devices = devices?;
     let folder = match &arguments.run_dir {
         Some(folder) => folder.clone(),
         None => new_folder(arguments.recipe.as_deref()),
@@ -25,7 +27,7 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
         None if arguments.resume => Begin::Resume,
         None => Begin::Fresh,
     };
-    let run = Run { recipe: &recipe, arguments, folder: &folder, device: &device, begin };
+    let run = Run { recipe: &recipe, arguments, folder: &folder, devices: &devices, begin };
     let outcome = with_task(&recipe.task, run)??;
     let Outcome::Trained(trained) = outcome else {
         return Err(format!("interrupted; go on with: {}", again(arguments, &folder)).into());
@@ -48,7 +50,7 @@ fn again(arguments: &TrainArguments, folder: &RunFolder) -> String {
     if arguments.json {
         words.push("--json".into());
     }
-    words.extend(["--device".into(), arguments.device.clone()]);
+    words.extend(["--device".into(), arguments.device.join(",")]);
     words.extend(["--run-dir".into(), folder.path().display().to_string(), "--resume".into()]);
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
@@ -63,7 +65,7 @@ struct Run<'a> {
     recipe: &'a Recipe,
     arguments: &'a TrainArguments,
     folder: &'a RunFolder,
-    device: &'a Device,
+    devices: &'a [Device],
     begin: Begin<'a>,
 }
 
@@ -73,7 +75,7 @@ impl TaskVisitor for Run<'_> {
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let source = DataSource::new(self.arguments.data_dir.as_deref());
         let (begin, mut progress) = (self.begin, Progress::new());
-        run::train(&task, self.recipe, &source, self.folder, begin, self.device, &mut progress)
+        run::train(&task, self.recipe, &source, self.folder, begin, self.devices, &mut progress)
     }
 }
 
@@ -94,7 +96,7 @@ fn new_folder(recipe: Option<&Path>) -> PathBuf {
 #[derive(Serialize)]
 struct Report<'a> {
     task: &'a str,
-    device: &'a str,
+    device: String,
     metric: &'a Metric,
     dense_metric: &'a Option<Metric>,
     sparsity: f64,
@@ -108,7 +110,7 @@ impl<'a> Report<'a> {
     fn new(recipe: &'a Recipe, arguments: &'a TrainArguments, trained: &'a Trained) -> Self {
         Self {
             task: &recipe.task,
-            device: &arguments.device,
+            device: arguments.device.join(","),
             metric: &trained.metric,
             dense_metric: &trained.dense_metric,
             sparsity: trained.sparsity,

@@ -30,6 +30,9 @@ pub enum RunError {
     /// A weight could not be packed.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// Nowhere to train.
+    #[error("no device was named: name one at least")]
+    NoDevice,
     /// The loss is no number any more.
     #[error(
         "the loss is {loss} at step {step} of epoch {epoch} ({phase}): lower \

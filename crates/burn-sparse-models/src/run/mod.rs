@@ -8,6 +8,7 @@ mod finish;
 mod folder;
 mod observer;
 mod optimizer;
+mod parallel;
 mod session;
 mod source;
 mod train;

@@ -4,7 +4,7 @@ use std::time::Instant;
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use burn::train::TrainStep;
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::recipe::{Keep, Recipe, TrainTable};
 use burn_sparse::train::Sparse;
 use rand::SeedableRng;
@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::folder::{Best, State};
-use super::{EpochReport, Observer, Phase, RunError, RunFolder};
+use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
 use crate::{Metric, Task};
 
 /// What stays the same all through a run.
@@ -21,7 +21,10 @@ pub(super) struct Session<'a, T: Task> {
     pub(super) recipe: &'a Recipe,
     pub(super) data: &'a T::Data,
     pub(super) folder: &'a RunFolder,
+    /// Where the model is, and its optimizer.
     pub(super) device: &'a Device,
+    /// All devices that share a batch, [`Self::device`] among them.
+    pub(super) devices: &'a [Device],
     pub(super) steps_per_epoch: usize,
 }
 
@@ -38,6 +41,8 @@ pub(super) struct Kind<'a, W, M> {
     /// Whether the phase could end with this model.
     pub(super) may_be_last: fn(&W) -> bool,
     pub(super) masks: fn(&W) -> Result<MaskReport, RunError>,
+    /// Whether a copy on another device has the same masks.
+    pub(super) agree: fn(&W, &W) -> Result<(), RunError>,
     /// Whether all mask updates have succeeded so far.
     pub(super) sound: fn(&W) -> Result<(), RunError>,
 }
@@ -93,6 +98,9 @@ impl<T: Task> Session<'_, T> {
                 self.folder.save(state, &model, &optimizer)?;
                 return Ok(None);
             }
+            for device in self.devices.iter().filter(|device| *device != self.device) {
+                (kind.agree)(&model, &model.clone().fork(device))?;
+            }
             let masks = (kind.masks)(&model)?;
             let plain = self.device.clone().inner();
             let found = self.task.evaluate(self.data, &(kind.inner)(&model).valid(), &plain);
@@ -146,27 +154,64 @@ impl<T: Task> Session<'_, T> {
         for indices in order.chunks(table.batch_size).skip(state.step) {
             let done = state.epoch * steps + state.step;
             let rate = (kind.rate)(table, done as f64 / (kind.epochs * steps) as f64);
-            let batch = self.task.batch(self.data, indices, self.device);
-            let output = match (kind.teacher, &table.distill) {
-                (Some(teacher), Some(distill)) => {
-                    self.task.distilled((kind.inner)(&model), teacher, batch, distill)
-                }
-                _ => model.step(batch),
-            };
-            let loss = self.task.loss(&output.item);
-            state.step += 1;
-            if !loss.is_finite() {
-                let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step);
-                return Err(RunError::Diverged { phase, epoch, step, loss });
+            let loss;
+            if let [device] = self.devices {
+                let output = self.output(&model, indices, device, kind);
+                loss = self.finite(self.task.loss(&output.item), state, phase)?;
+                model = model.optimize(optimizer, rate.into(), output.grads);
+            } else {
+                let one = |model: &W, part: &[usize], device: &Device| {
+                    self.output(model, part, device, kind)
+                };
+                let loss_of = |item: &_| self.task.loss(item);
+                let shared = parallel::step(&model, self.devices, indices, one, loss_of);
+                loss = self.finite(shared.loss, state, phase)?;
+                model = model.optimize_multi(optimizer, rate.into(), shared.grads);
             }
+            state.step += 1;
             state.loss += loss;
-            model = model.optimize(optimizer, rate.into(), output.grads);
             observer.step(phase, state.epoch + 1, state.step, steps, loss);
             if observer.interrupted() {
                 return Ok(Epoch { model, interrupted: true });
             }
         }
         Ok(Epoch { model, interrupted: false })
+    }
+
+    /// A step on one device.
+    fn output<W>(
+        &self,
+        model: &W,
+        indices: &[usize],
+        device: &Device,
+        kind: &Kind<'_, W, T::Model>,
+    ) -> TrainOutput<<T::Model as TrainStep>::Output>
+    where
+        W: TrainStep<
+                Input = <T::Model as TrainStep>::Input,
+                Output = <T::Model as TrainStep>::Output,
+            >,
+    {
+        let batch = self.task.batch(self.data, indices, device);
+        match (kind.teacher, &self.recipe.train.distill) {
+            (Some(teacher), Some(distill)) if device == self.device => {
+                self.task.distilled((kind.inner)(model), teacher, batch, distill)
+            }
+            (Some(teacher), Some(distill)) => {
+                let teacher = teacher.clone().to_device(&device.clone().inner());
+                self.task.distilled((kind.inner)(model), &teacher, batch, distill)
+            }
+            _ => model.step(batch),
+        }
+    }
+
+    /// The loss of a step, which must be a number.
+    fn finite(&self, loss: f64, state: &State, phase: Phase) -> Result<f64, RunError> {
+        if loss.is_finite() {
+            return Ok(loss);
+        }
+        let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
+        Err(RunError::Diverged { phase, epoch, step, loss })
     }
 
     /// Whether the metric has been no better for as long as the recipe is patient.

@@ -32,7 +32,7 @@ pub enum Begin<'a> {
 }
 
 /// Trains a task by its recipe: dense first, then under the ramp, or under the masks that a checkpoint
-/// brings.
+/// brings. The first device holds the model; where there are several, each takes its share of every batch.
 ///
 /// # Errors
 /// When data, plan, masks or files are at fault; what was saved stays.
@@ -42,12 +42,13 @@ pub fn train<T: Task>(
     source: &DataSource<'_, T>,
     folder: &RunFolder,
     begin: Begin<'_>,
-    device: &Device,
+    devices: &[Device],
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
     let table = &recipe.train;
     let steps_per_epoch = task.train_len().div_ceil(table.batch_size);
-    let device = device.clone().autodiff();
+    let devices: Vec<Device> = devices.iter().map(|device| device.clone().autodiff()).collect();
+    let device = devices.first().ok_or(RunError::NoDevice)?;
     device.seed(recipe.seed);
     let resume = matches!(begin, Begin::Resume);
     let initial = match begin {
@@ -55,7 +56,7 @@ pub fn train<T: Task>(
         Begin::From(checkpoint) => Some(checkpoint.clone()),
         Begin::Resume => folder.initial()?,
     };
-    let mut fresh = task.model(&device);
+    let mut fresh = task.model(device);
     if let Some(initial) = &initial {
         fresh = initial.apply(fresh, Form::Dense)?;
     }
@@ -81,7 +82,8 @@ pub fn train<T: Task>(
             State::new(first)
         }
     };
-    let session = Session { task, recipe, data: &data, folder, device: &device, steps_per_epoch };
+    let session =
+        Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };
     let mut resumed = resume && state.is_saved();
 
     let (mut dense, mut outdone) = (fresh, None);
@@ -129,6 +131,7 @@ impl<T: Task> Session<'_, T> {
             inner: |model: &T::Model| model,
             may_be_last: |_| true,
             masks: |_| Ok(MaskReport::default()),
+            agree: |_, _| Ok(()),
             sound: |_| Ok(()),
         };
         self.phase(state, model, optimizer, kind, observer)
@@ -175,6 +178,7 @@ impl<T: Task> Session<'_, T> {
             inner: Sparse::inner,
             may_be_last: |model: &Sparse<T::Model>| model.step() >= model.plan().end(),
             masks: |model: &Sparse<T::Model>| MaskReport::of(model),
+            agree: |model, replica| Ok(model.agrees(replica)?),
             sound: |model: &Sparse<T::Model>| Ok(model.sound()?),
         };
         self.phase(state, sparse, optimizer, kind, observer)

@@ -76,6 +76,7 @@ pub fn sweep<T: Task>(
         }
     }
     let source = DataSource::new(data_dir);
+    let devices = [device.clone()];
     let mut one = |planned: &Planned, from: Option<&Checkpoint>| -> Result<_, RunError> {
         let run = RunFolder::new(folder.join(&planned.folder));
         if let Some(found) = finished(&run, planned)? {
@@ -86,7 +87,7 @@ pub fn sweep<T: Task>(
             (false, Some(checkpoint)) => Begin::From(checkpoint),
             (false, None) => Begin::Fresh,
         };
-        let outcome = train(task, &planned.recipe, &source, &run, begin, device, observer)?;
+        let outcome = train(task, &planned.recipe, &source, &run, begin, &devices, observer)?;
         let Outcome::Trained(trained) = outcome else { return Ok(None) };
         done(&planned.folder, &trained.metric);
         finished(&run, planned)

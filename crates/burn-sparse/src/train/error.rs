@@ -56,6 +56,16 @@ pub enum TrainError {
         /// What Burn answered.
         reason: String,
     },
+    /// Copies of one model on several devices whose masks differ: whatever comes of them is no one model.
+    #[error("parameter {name} has mask {found} on another device, {expected} here")]
+    Replicas {
+        /// The parameter.
+        name: String,
+        /// The hash of the mask here.
+        expected: String,
+        /// The hash there.
+        found: String,
+    },
     /// A mask that does not have the planned number of zeros.
     #[error("parameter {name} has {found} zeros, planned were {expected}")]
     Zeros {

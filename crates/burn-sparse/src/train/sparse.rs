@@ -148,6 +148,20 @@ impl<M: Module> Sparse<M> {
         })
     }
 
+    /// Compares the masks of a copy on another device.
+    ///
+    /// # Errors
+    /// Names the first parameter whose masks differ.
+    pub fn agrees(&self, replica: &Self) -> Result<(), TrainError> {
+        let (here, there) = (self.masks()?.hashes, replica.masks()?.hashes);
+        for ((name, expected), found) in here.into_iter().zip(there.into_values()) {
+            if expected != found {
+                return Err(TrainError::Replicas { name, expected, found });
+            }
+        }
+        Ok(())
+    }
+
     /// Proves that every mask obeys its pattern at its target, and gives the model back.
     ///
     /// # Errors
