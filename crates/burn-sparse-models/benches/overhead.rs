@@ -57,24 +57,32 @@ fn main() {
     println!(
         "network      pattern                                plain    ramp   after  update  run (ms)"
     );
-    for pattern in ["{ kind = \"shfl-bw\", vector = 32 }", "{ kind = \"balanced\", block = 32 }"] {
+    let patterns = ["{ kind = \"shfl-bw\", vector = 32 }", "{ kind = \"balanced\", block = 32 }"];
+    let methods = ["regrow = \"never\"", "decay = 2e-4"];
+    for (method, pattern) in methods.into_iter().flat_map(|method| patterns.map(|p| (method, p))) {
         let mlp = || MlpConfig::new(784, 512, 10).init(&device);
         let images = Tensor::random([128, 784], Distribution::Default, &device);
         let batch = ImageBatch { images, targets: targets(128, &device) };
-        report("MLP", pattern, "except = \"head.*\"", 600, mlp, || batch.clone());
+        report("MLP", method, pattern, "except = \"head.*\"", 600, mlp, || batch.clone());
 
         let convnet = || ConvNetConfig::new(32, 128, 10).init(&device);
         let images = Tensor::random([128, 3, 32, 32], Distribution::Default, &device);
         let batch = PictureBatch { images, targets: targets(128, &device) };
-        report("ConvNet", pattern, "except = [\"conv1.*\", \"head.*\"]", 240, convnet, || {
-            batch.clone()
-        });
+        report(
+            "ConvNet",
+            method,
+            pattern,
+            "except = [\"conv1.*\", \"head.*\"]",
+            240,
+            convnet,
+            || batch.clone(),
+        );
 
         let block = || Block {
             encoder: TransformerEncoderConfig::new(512, 2048, 8, 1).with_dropout(0.0).init(&device),
         };
         let x = Tensor::random([16, 64, 512], Distribution::Normal(0.0, 1.0), &device);
-        report("Transformer", pattern, "", 120, block, || x.clone());
+        report("Transformer", method, pattern, "", 120, block, || x.clone());
     }
 }
 
@@ -84,6 +92,7 @@ fn targets(count: i64, device: &Device) -> Tensor<1, Int> {
 
 fn report<M: TrainStep + Module + ModuleDisplay>(
     network: &str,
+    method: &str,
     pattern: &str,
     except: &str,
     steps: usize,
@@ -91,13 +100,13 @@ fn report<M: TrainStep + Module + ModuleDisplay>(
     input: impl Fn() -> M::Input,
 ) {
     let mut runs: Vec<Times> =
-        (0..RUNS).map(|_| run(pattern, except, steps, &model, &input)).collect();
+        (0..RUNS).map(|_| run(method, pattern, except, steps, &model, &input)).collect();
     runs.sort_by(|a, b| a.overhead().total_cmp(&b.overhead()));
     let [low, high] = [&runs[0], &runs[RUNS - 1]].map(|run| 100.0 * run.overhead());
     let Times { plain, ramp, after, update, .. } = runs[RUNS / 2];
     let all = 100.0 * runs[RUNS / 2].overhead();
     println!(
-        "{network:<12} {pattern:<36} {plain:>7.2} {ramp:>7.2} {after:>7.2} {update:>7.2}  \
+        "{network:<12} {method:<16} {pattern:<36} {plain:>7.2} {ramp:>7.2} {after:>7.2} {update:>7.2}  \
          {all:+.1} % ({low:+.1} to {high:+.1})"
     );
 }
@@ -127,6 +136,7 @@ impl Times {
 }
 
 fn run<M: TrainStep + Module + ModuleDisplay>(
+    method: &str,
     pattern: &str,
     except: &str,
     steps: usize,
@@ -136,7 +146,7 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
     let ramp = steps * 5 / 12;
     let recipe: Recipe = format!(
         "version = 1\ntask = \"overhead\"\n[[prune]]\npattern = {pattern}\nsparsity = 0.75\n\
-         {except}\nend = \"{ramp} steps\"\nevery = \"50 steps\"\ndecay = 2e-4\n"
+         {except}\nend = \"{ramp} steps\"\nevery = \"50 steps\"\n{method}\n"
     )
     .parse()
     .expect("a recipe");

@@ -117,7 +117,7 @@ impl ModuleMapper for Apply<'_> {
 
 /// Changes a weight outside the autodiff graph and makes it a leaf again, with everything a leaf
 /// carries; a tensor computed on the graph would silently stop training.
-fn edit_leaf<const D: usize>(
+pub(super) fn edit_leaf<const D: usize>(
     id: ParamId,
     weight: Tensor<D>,
     edit: impl FnOnce(Tensor<D>) -> Tensor<D>,

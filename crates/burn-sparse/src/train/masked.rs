@@ -14,13 +14,17 @@ pub struct Masked {
     keep: Param<Tensor<1, Int>>,
     /// The row at every place; moved only by `shfl-bw` and `hinm`.
     row_order: Param<Tensor<1, Int>>,
+    /// Whether the weight is stored with its zeros, because dropped ones do not learn: then there is nothing
+    /// to do when it is read.
+    #[module(skip)]
+    stored_zeros: bool,
 }
 
 impl Reparameterization for Masked {
     const NAME: &'static str = "masked";
 
     fn apply<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
-        masked(base, self.keep.val())
+        if self.stored_zeros { base } else { masked(base, self.keep.val()) }
     }
 }
 
@@ -46,6 +50,7 @@ impl Reparameterizer for AttachMasks<'_> {
         let masked = Masked {
             keep: Param::initialized(ParamId::new(), keep),
             row_order: Param::initialized(ParamId::new(), order),
+            stored_zeros: weight.regrow.is_hard(),
         };
         (param, Some(masked))
     }

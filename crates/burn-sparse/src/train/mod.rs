@@ -13,6 +13,7 @@ mod optimizer_state;
 mod pruned;
 mod score;
 mod search;
+mod settle;
 mod sparse;
 mod update;
 

@@ -11,6 +11,7 @@ use super::filter::filter;
 use super::gather::{Change, apply, gather, gather_gradients};
 use super::masked::{AttachMasks, ids};
 use super::optimizer_state::clear;
+use super::settle::settle;
 use super::update::{Evidence, update};
 use super::{Journal, Pruned, PrunedWeight, Scorer, TrainError, pruned};
 use crate::plan::{Plan, PlannedWeight};
@@ -208,7 +209,7 @@ impl<M: Module> Sparse<M> {
         let device = counter.lazy_device();
         let counter = Param::initialized(counter.id, ids(vec![step as u32], &device));
         let evidence = Evidence { scorer: scorer.as_ref(), gradients };
-        let inner = optimize(inner, optimizer);
+        let inner = settle(optimize(inner, optimizer), &plan);
         let (inner, staying) = update(inner, &plan, step, &evidence, &mut lock(&journal));
         if !staying.is_empty() {
             match clear(optimizer, &inner, &staying) {
