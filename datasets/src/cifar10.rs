@@ -61,10 +61,10 @@ fn local(folder: &Path) -> Result<PathBuf, DatasetError> {
         }
     }
     let found = if folder.is_dir() {
-        let files = format!("or {FOLDERS}, or train/CLASS/NAME.jpg and test/CLASS/NAME.jpg");
+        let files = format!(", or {FOLDERS}, or train/CLASS/NAME.jpg and test/CLASS/NAME.jpg");
         format!("{files}; looked there and in {}", folder.join("cifar10").display())
     } else {
-        "there is no such folder".into()
+        "; there is no such folder".into()
     };
     let files = vec![BINARY.to_string()];
     Err(DatasetError::Missing { dataset: NAME, files, folder: folder.into(), found })

@@ -27,8 +27,21 @@ impl Remote {
         part.push(".part");
         let part = PathBuf::from(part);
         let there = std::fs::metadata(&part).map_or(0, |found| found.len());
-        // More than the file has is not part of it.
-        let there = if there >= self.bytes { 0 } else { there };
+        if there < self.bytes {
+            self.receive(&part, there)?;
+        }
+        let found = sha256(&part).map_err(text)?;
+        if found != self.sha256 {
+            // It can only be thrown away: going on from it would never end well.
+            let _ = std::fs::remove_file(&part);
+            return Err(format!("its SHA-256 is {found}, expected {}", self.sha256));
+        }
+        std::fs::rename(&part, path).map_err(text)
+    }
+
+    /// Receives the bytes from `there` on.
+    fn receive(&self, part: &Path, there: u64) -> Result<(), String> {
+        let text = |error: std::io::Error| error.to_string();
         tracing::info!(url = %self.url, from = there, of = self.bytes, "downloading");
         let request = ureq::get(&self.url);
         let request = match there {
@@ -41,16 +54,9 @@ impl Remote {
         let there = if goes_on { there } else { 0 };
         let mut file = OpenOptions::new();
         let file = file.create(true).write(true).append(goes_on).truncate(!goes_on);
-        let mut file = file.open(&part).map_err(text)?;
+        let mut file = file.open(part).map_err(text)?;
         self.copy(response.body_mut().as_reader(), &mut file, there)?;
-        file.sync_all().map_err(text)?;
-        let found = sha256(&part).map_err(text)?;
-        if found != self.sha256 {
-            // It can only be thrown away: going on from it would never end well.
-            let _ = std::fs::remove_file(&part);
-            return Err(format!("its SHA-256 is {found}, expected {}", self.sha256));
-        }
-        std::fs::rename(&part, path).map_err(text)
+        file.sync_all().map_err(text)
     }
 
     /// Copies the rest of the file; a tenth of it is a line of the log.

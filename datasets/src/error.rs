@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum DatasetError {
     /// The folder that was named does not hold the files.
     #[error(
-        "{dataset} needs {} in {}, plain or with .gz; {found}",
+        "{dataset} needs {} in {}{found}",
         files.join(", "),
         folder.display()
     )]

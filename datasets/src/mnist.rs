@@ -74,7 +74,7 @@ fn local(folder: &Path) -> Result<PathBuf, DatasetError> {
     } else {
         "there is no such folder".into()
     };
-    let files = missing(folder);
+    let (files, found) = (missing(folder), format!(", plain or with .gz; {found}"));
     Err(DatasetError::Missing { dataset: NAME, files, folder: folder.into(), found })
 }
 

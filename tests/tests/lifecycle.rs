@@ -245,6 +245,18 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
 }
 
 #[test]
+fn replicas_whose_masks_differ_are_noticed() {
+    let device = Device::flex().autodiff();
+    let net = Net::new(&device);
+    let plan = Plan::new(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
+    let one = steps(plan.attach(net).unwrap(), 6, &device);
+    one.agrees(&one.clone().fork(&device)).unwrap();
+    let other = steps(plan.attach(Net::new(&device)).unwrap(), 6, &device);
+    let error = one.agrees(&other).unwrap_err().to_string();
+    assert!(error.starts_with("parameter conv.weight has mask "), "{error}");
+}
+
+#[test]
 fn finishing_before_the_ramp_has_ended_is_refused() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);

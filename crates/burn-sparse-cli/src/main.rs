@@ -26,7 +26,8 @@ fn main() -> ExitCode {
         // SAFETY: nothing has started a thread yet.
         unsafe { std::env::set_var("BURN_DEVICE", "flex") };
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("warn,burn_sparse_datasets=info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let result = match arguments.command {
         Command::Train(arguments) => commands::train(&arguments),

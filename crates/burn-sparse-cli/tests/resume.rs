@@ -58,7 +58,7 @@ fn every_method_resumes_after_kill_9_to_the_same_bits() {
             // At another moment each time, and for each method.
             std::thread::sleep(Duration::from_millis(90 + 160 * killed + 37 * number as u64));
             if killed == 3 {
-                child.wait().unwrap();
+                assert!(child.wait().unwrap().success(), "{method}");
                 break json(folder, &["eval", "cut", "--json"]);
             }
             child.kill().unwrap();
@@ -132,6 +132,10 @@ fn a_phase_ends_when_its_metric_has_been_no_better_for_long_enough_and_keeps_its
     assert!(prune.len() == 8 || prune.len() == best_prune + 3, "{best_prune} of {}", prune.len());
     assert!(dense.len() + prune.len() < 14, "neither phase ended early");
     assert_eq!(trained["metric"]["value"], prune[best_prune]["value"]);
+    // A finished run can be asked to go on, and says the same again.
+    let mut again = arguments(&sets, "run");
+    again.push("--resume");
+    assert_eq!(json(folder, &again)["metric"], trained["metric"]);
     // Nothing that was only kept on the way is left.
     let left = std::fs::read_dir(folder.join("run")).unwrap();
     let left = left
@@ -153,16 +157,18 @@ fn distillation_and_rewinding_change_what_is_learnt_and_bad_values_are_refused()
         train(folder, run_dir, &[&[cosine, two], sets].concat())["layers"].clone()
     };
     let peak = rewound("peak", &[]);
-    // All of the dense phase before its end is its peak, where pruning starts anyway.
-    assert_eq!(rewound("all", &["train.rewind_epochs=2"]), peak);
-    assert_ne!(rewound("half", &["train.rewind_epochs=1"]), peak);
+    // All of the schedule is what pruning goes through anyway.
+    assert_eq!(rewound("all", &["train.rewind=1.0"]), peak);
+    assert_ne!(rewound("half", &["train.rewind=0.5"]), peak);
 
     recipe(folder, "", "");
     for (set, hints) in [
         ("train.distill={ weight = 1.5 }", &["train.distill", "above 0 and up to 1"][..]),
         ("train.distill={ weight = 0.5, temperature = 0 }", &["train.distill", "temperature is 0"]),
         ("train.distill={ temperature = 2 }", &["weight"]),
-        ("train.rewind_epochs=2", &["train.rewind_epochs", "1 to the 1 dense epochs"]),
+        ("train.rewind=1.5", &["train.rewind", "above 0 and up to 1"]),
+        ("prune.regrow={ partitions = 0 }", &["prune[0].regrow", "at least one of each"]),
+        ("prune.regrow={ partitions = 2, fraction = 0.1 }", &["two methods"]),
         ("train.patience=0", &["train.patience", "at least 1 epoch"]),
         ("train.keep=worst", &["worst", "last", "best"]),
         ("prune.attract=-1", &["prune[0].attract"]),

@@ -59,6 +59,7 @@ impl Work for InPlace<'_> {
 
 /// [`masked`] where nobody else reads the weight.
 pub(crate) fn mask(isa: Isa, weight: &mut [f32], mask: &[u8]) {
+    assert_eq!(mask.len(), weight.len());
     weight
         .par_chunks_mut(PIECE)
         .zip(mask.par_chunks(PIECE))
@@ -85,6 +86,7 @@ impl Work for Drawn<'_> {
 
 /// Adds `factor` times the weight to the gradient where the weight is dropped.
 pub(crate) fn draw(isa: Isa, grad: &mut [f32], weight: &[f32], mask: &[u8], factor: f32) {
+    assert_eq!((weight.len(), mask.len()), (grad.len(), grad.len()));
     grad.par_chunks_mut(PIECE)
         .zip(weight.par_chunks(PIECE))
         .zip(mask.par_chunks(PIECE))

@@ -1,55 +1,57 @@
 //! One step on several devices: each takes its share of the batch.
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsParams, MultiGradientsParams};
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn::train::{TrainOutput, TrainStep};
 
-/// What a step on several devices leaves to the optimizer.
-pub(super) struct Shared {
-    /// The mean loss of the batch.
-    pub(super) loss: f64,
-    pub(super) grads: MultiGradientsParams,
-}
-
-/// Steps a copy of the model on every device with its part of the batch; the sum of the gradients is that of
-/// the mean loss.
+/// Steps a copy of the model on every device with its part of the batch: the mean loss, and its gradients on
+/// the first device.
+///
+/// Burn would have the optimizer sum them, and leave every parameter on another device; here the model stays
+/// where it is.
 pub(super) fn step<M: TrainStep + Module>(
     model: &M,
     devices: &[Device],
     indices: &[usize],
     one: impl Fn(&M, &[usize], &Device) -> TrainOutput<M::Output>,
     loss: impl Fn(&M::Output) -> f64,
-) -> Shared {
+) -> (f64, GradientsParams) {
     // A last batch may have fewer samples than there are devices.
     let parts = indices.chunks(indices.len().div_ceil(devices.len()));
     // All devices work before the first loss is waited for.
-    let done: Vec<_> = parts
+    let done: Vec<(&[usize], TrainOutput<M::Output>)> = parts
         .zip(devices)
-        .map(|(part, device)| {
-            let replica = model.clone().fork(device);
-            let TrainOutput { grads, item } = one(&replica, part, device);
-            let share = part.len() as f64 / indices.len() as f64;
-            let mut scale = Scale { share, grads };
-            replica.visit(&mut scale);
-            (item, share, (scale.grads, device.clone().inner()))
-        })
+        .map(|(part, device)| (part, one(&model.clone().fork(device), part, device)))
         .collect();
-    let loss = done.iter().map(|(item, share, _)| loss(item) * share).sum();
-    let grads = done.into_iter().map(|(_, _, grads)| grads).collect();
-    Shared { loss, grads: MultiGradientsParams { grads } }
+    let (mut mean, mut grads) = (0.0, GradientsParams::new());
+    for (part, output) in done {
+        let share = part.len() as f64 / indices.len() as f64;
+        mean += loss(&output.item) * share;
+        let device = devices[0].clone().inner();
+        let mut sum = Sum { share, device, from: output.grads, into: grads };
+        model.visit(&mut sum);
+        grads = sum.into;
+    }
+    (mean, grads)
 }
 
-/// The optimizer sums the gradients of all devices, each a mean over its own part.
-struct Scale {
+/// Adds the gradients of a part of the batch, each a mean over that part.
+struct Sum {
     share: f64,
-    grads: GradientsParams,
+    device: Device,
+    from: GradientsParams,
+    into: GradientsParams,
 }
 
-impl ModuleVisitor for Scale {
+impl ModuleVisitor for Sum {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(grad) = self.grads.remove::<D>(param.id) {
-            self.grads.register(param.id, grad * self.share);
-        }
+        let Some(grad) = self.from.remove::<D>(param.id) else { return };
+        let grad = grad.to_device(&self.device) * self.share;
+        let sum = match self.into.remove::<D>(param.id) {
+            Some(sum) => sum + grad,
+            None => grad,
+        };
+        self.into.register(param.id, sum);
     }
 }

@@ -41,8 +41,6 @@ pub(super) struct Kind<'a, W, M> {
     /// Whether the phase could end with this model.
     pub(super) may_be_last: fn(&W) -> bool,
     pub(super) masks: fn(&W) -> Result<MaskReport, RunError>,
-    /// Whether a copy on another device has the same masks.
-    pub(super) agree: fn(&W, &W) -> Result<(), RunError>,
     /// Whether all mask updates have succeeded so far.
     pub(super) sound: fn(&W) -> Result<(), RunError>,
 }
@@ -98,9 +96,6 @@ impl<T: Task> Session<'_, T> {
                 self.folder.save(state, &model, &optimizer)?;
                 return Ok(None);
             }
-            for device in self.devices.iter().filter(|device| *device != self.device) {
-                (kind.agree)(&model, &model.clone().fork(device))?;
-            }
             let masks = (kind.masks)(&model)?;
             let plain = self.device.clone().inner();
             let found = self.task.evaluate(self.data, &(kind.inner)(&model).valid(), &plain);
@@ -125,9 +120,15 @@ impl<T: Task> Session<'_, T> {
             self.folder.save(state, &model, &optimizer)?;
             outdone.iter().for_each(|best| self.folder.forget(best));
         }
-        let best = state.best.as_ref().filter(|best| best.epoch < state.epoch);
-        if let Some(best) = best.filter(|_| self.recipe.train.keep == Keep::Best) {
-            model = self.folder.load_best(best, model)?;
+        let best = state.best.take_if(|_| self.recipe.train.keep == Keep::Best);
+        if let Some(best) = best {
+            if best.epoch < state.epoch {
+                model = self.folder.load_best(&best, model)?;
+            }
+            // From here on it is the phase's last model, wherever the run is killed.
+            state.epoch = kind.epochs;
+            self.folder.save(state, &model, &optimizer)?;
+            self.folder.forget(&best);
         }
         Ok(Some(model))
     }
@@ -154,20 +155,22 @@ impl<T: Task> Session<'_, T> {
         for indices in order.chunks(table.batch_size).skip(state.step) {
             let done = state.epoch * steps + state.step;
             let rate = (kind.rate)(table, done as f64 / (kind.epochs * steps) as f64);
-            let loss;
-            if let [device] = self.devices {
-                let output = self.output(&model, indices, device, kind);
-                loss = self.finite(self.task.loss(&output.item), state, phase)?;
-                model = model.optimize(optimizer, rate.into(), output.grads);
-            } else {
-                let one = |model: &W, part: &[usize], device: &Device| {
-                    self.output(model, part, device, kind)
-                };
-                let loss_of = |item: &_| self.task.loss(item);
-                let shared = parallel::step(&model, self.devices, indices, one, loss_of);
-                loss = self.finite(shared.loss, state, phase)?;
-                model = model.optimize_multi(optimizer, rate.into(), shared.grads);
+            let one =
+                |model: &W, part: &[usize], device: &Device| self.output(model, part, device, kind);
+            let (loss, grads) = match self.devices {
+                [device] => {
+                    let output = one(&model, indices, device);
+                    (self.task.loss(&output.item), output.grads)
+                }
+                devices => {
+                    parallel::step(&model, devices, indices, one, |item| self.task.loss(item))
+                }
+            };
+            if !loss.is_finite() {
+                let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
+                return Err(RunError::Diverged { phase, epoch, step, loss });
             }
+            model = model.optimize(optimizer, rate.into(), grads);
             state.step += 1;
             state.loss += loss;
             observer.step(phase, state.epoch + 1, state.step, steps, loss);
@@ -203,15 +206,6 @@ impl<T: Task> Session<'_, T> {
             }
             _ => model.step(batch),
         }
-    }
-
-    /// The loss of a step, which must be a number.
-    fn finite(&self, loss: f64, state: &State, phase: Phase) -> Result<f64, RunError> {
-        if loss.is_finite() {
-            return Ok(loss);
-        }
-        let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
-        Err(RunError::Diverged { phase, epoch, step, loss })
     }
 
     /// Whether the metric has been no better for as long as the recipe is patient.

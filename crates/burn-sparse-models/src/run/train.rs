@@ -86,20 +86,17 @@ pub fn train<T: Task>(
         Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };
     let mut resumed = resume && state.is_saved();
 
-    let (mut dense, mut outdone) = (fresh, None);
+    let mut dense = fresh;
     if state.phase == Phase::Dense {
         let Some(trained) = session.dense(&mut state, dense, resumed, observer)? else {
             return Ok(Outcome::Interrupted);
         };
-        outdone = state.best.take();
         (dense, state, resumed) = (trained, state.into_prune(), false);
     }
-    let sparse = session.prune(&mut state, dense, masks, resumed, observer)?;
-    outdone.iter().for_each(|best| folder.forget(best));
-    let Some(sparse) = sparse else { return Ok(Outcome::Interrupted) };
-    outdone = state.best.take();
+    let Some(sparse) = session.prune(&mut state, dense, masks, resumed, observer)? else {
+        return Ok(Outcome::Interrupted);
+    };
     let trained = session.finish(sparse.finish()?, state)?;
-    outdone.iter().for_each(|best| folder.forget(best));
     Ok(Outcome::Trained(Box::new(trained)))
 }
 
@@ -131,7 +128,6 @@ impl<T: Task> Session<'_, T> {
             inner: |model: &T::Model| model,
             may_be_last: |_| true,
             masks: |_| Ok(MaskReport::default()),
-            agree: |_, _| Ok(()),
             sound: |_| Ok(()),
         };
         self.phase(state, model, optimizer, kind, observer)
@@ -178,7 +174,6 @@ impl<T: Task> Session<'_, T> {
             inner: Sparse::inner,
             may_be_last: |model: &Sparse<T::Model>| model.step() >= model.plan().end(),
             masks: |model: &Sparse<T::Model>| MaskReport::of(model),
-            agree: |model, replica| Ok(model.agrees(replica)?),
             sound: |model: &Sparse<T::Model>| Ok(model.sound()?),
         };
         self.phase(state, sparse, optimizer, kind, observer)

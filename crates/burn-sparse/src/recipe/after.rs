@@ -20,8 +20,8 @@ pub enum MaskAfter {
     Freeze,
 }
 
-/// What happens to the optimizer's state of single weights. A weight that is dropped but goes on learning
-/// (`"straight-through"`) keeps its state until the masks are final.
+/// What happens to the optimizer's state of single weights: at every update where weights move (drop and grow,
+/// grow-and-prune), otherwise once, when masks are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerState {
@@ -35,7 +35,7 @@ pub struct OptimizerState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatePolicy {
-    /// It becomes zero: a weight starts as a fresh one does.
+    /// Its moments become zero; the optimizer's count of steps stays.
     #[default]
     Zero,
     /// It stays, and fades as the optimizer lets it.

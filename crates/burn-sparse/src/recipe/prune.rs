@@ -162,6 +162,11 @@ impl PruneTable {
         }
         if let Regrow::GrowAndPrune(turns) = &self.regrow {
             turns.validate().map_err(|reason| RecipeError::value(key("regrow"), reason))?;
+            if self.curve != Curve::default() {
+                let reason = "is of no use to grow-and-prune, whose weights are dense or at the target: take \
+                              it out";
+                return Err(RecipeError::value(key("curve"), reason));
+            }
             if global {
                 let reason = "is \"global\", but grow-and-prune has layers at two sparsities at once: one \
                               threshold cannot set both";

@@ -25,7 +25,7 @@ pub enum Regrow {
 
 /// Scheduled grow-and-prune (Ma et al., "Effective model sparsification by scheduled grow-and-prune
 /// methods", ICLR 2022, algorithm 1): partitions of layers are dense in turn, so that every weight learns
-/// again while most of the model stays sparse.
+/// again while most of the model stays sparse. Turns are equally long: `every` and `curve` say nothing here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrowAndPrune {
@@ -105,6 +105,8 @@ impl Growth {
     }
 }
 
+const MOST_TURNS: usize = 1 << 20;
+
 impl GrowAndPrune {
     /// Turns between start and end.
     pub(crate) fn turns(&self) -> usize {
@@ -112,11 +114,11 @@ impl GrowAndPrune {
     }
 
     pub(super) fn validate(&self) -> Result<(), String> {
-        if self.partitions > 0 && self.rounds > 0 && self.turns() <= 1 << 20 {
+        if self.partitions > 0 && self.rounds > 0 && self.turns() <= MOST_TURNS {
             return Ok(());
         }
         Err(format!(
-            "has {} partitions and {} rounds, expected at least one of each",
+            "has {} partitions and {} rounds, expected at least one of each and {MOST_TURNS} turns at most",
             self.partitions, self.rounds
         ))
     }

@@ -20,10 +20,10 @@ pub struct TrainTable {
     pub optimizer: OptimizerSpec,
     /// The learning rate over each of the two phases.
     pub learning_rate_schedule: LearningRateSchedule,
-    /// Where the learning rate starts when pruning starts: as many epochs before the end of the dense phase's
-    /// schedule, instead of at its peak (learning-rate rewinding: Renda et al., 2020).
+    /// The share of the learning-rate schedule, from its end, that pruning goes through, instead of all of it
+    /// (learning-rate rewinding: Renda et al., 2020).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rewind_epochs: Option<usize>,
+    pub rewind: Option<f64>,
     /// Fine-tunes towards the outputs of the dense model too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distill: Option<Distill>,
@@ -45,7 +45,7 @@ impl Default for TrainTable {
             batch_size: 128,
             optimizer: OptimizerSpec::AdamW { learning_rate: 1e-3, weight_decay: 1e-4 },
             learning_rate_schedule: LearningRateSchedule::Constant,
-            rewind_epochs: None,
+            rewind: None,
             distill: None,
             patience: None,
             keep: Keep::Last,
@@ -61,10 +61,7 @@ impl TrainTable {
 
     /// The learning rate at `progress`, 0 to 1, of pruning.
     pub fn prune_learning_rate(&self, progress: f64) -> f64 {
-        let from = match self.rewind_epochs {
-            Some(epochs) => 1.0 - epochs as f64 / self.dense_epochs.max(1) as f64,
-            None => 0.0,
-        };
+        let from = 1.0 - self.rewind.unwrap_or(1.0);
         self.dense_learning_rate(from + (1.0 - from) * progress)
     }
 
@@ -105,12 +102,11 @@ impl TrainTable {
                 "needs the dense model, which keep_zeros starts without: take one of the two out";
             return fail("distill", reason.into());
         }
-        if let Some(epochs) = self.rewind_epochs
-            && !(1..=self.dense_epochs).contains(&epochs)
+        if let Some(share) = self.rewind
+            && !(share > 0.0 && share <= 1.0)
         {
-            let reason =
-                format!("is {epochs}, expected 1 to the {} dense epochs", self.dense_epochs);
-            return fail("rewind_epochs", reason);
+            let reason = format!("is {share}, expected a share above 0 and up to 1");
+            return fail("rewind", reason);
         }
         if self.patience == Some(0) {
             return fail("patience", "is 0, expected at least 1 epoch".into());

@@ -31,7 +31,8 @@ pub(super) fn filter<M: Module>(
     if actions.is_empty() {
         return grads;
     }
-    let mut filter = Filter { path: Path::default(), states: states(module), actions, grads };
+    let (path, states) = (Path::default(), states(module));
+    let mut filter = Filter { path, step, states, actions, grads };
     module.visit(&mut filter);
     filter.grads
 }
@@ -47,6 +48,7 @@ enum Action {
 
 struct Filter<'a> {
     path: Path,
+    step: usize,
     states: BTreeMap<String, MaskTensors>,
     actions: BTreeMap<&'a str, (&'a PlannedWeight, Action)>,
     grads: GradientsParams,
@@ -76,7 +78,9 @@ impl ModuleVisitor for Filter<'_> {
                     0.0 => grad,
                     decay => drawn(grad, base.clone(), keep, decay as f32),
                 };
-                if let (Some(vector), true) = (weight.pattern.vector(), weight.attract > 0.0) {
+                // Until something is dropped there are no groups.
+                let grouped = weight.attract > 0.0 && weight.schedule.sparsity(self.step) > 0.0;
+                if let Some(vector) = weight.pattern.vector().filter(|_| grouped) {
                     let order = row_order.inner().to_device(&device);
                     grad = grad + lasso(base, order, &weight.view, vector) * weight.attract;
                 }

@@ -21,7 +21,7 @@ pub(super) fn staying(
     last: bool,
 ) -> Option<Vec<u8>> {
     let moves = matches!(weight.regrow, Regrow::Grow(_) | Regrow::GrowAndPrune(_));
-    // Without regrowth, nobody sees the state of a dropped weight again: cleared once, it cannot push.
+    // Without regrowth no weight starts anew: what is left of the dropped ones' is cleared once, at the end.
     if !moves && !last {
         return None;
     }

@@ -73,14 +73,14 @@ impl Search<'_> {
         match (stays, dropped) {
             (true, true) => pattern.project(scores, sparsity, &search(Start::Fixed(order), 1.0)),
             (false, true) => pattern.project(scores, sparsity, &search(Start::Warm(order), effort)),
-            (false, false) => pattern.project(scores, sparsity, &search(Start::Cold, effort)),
             // The order that is found now stays: it must be good at the end, when most is dropped.
-            (true, false) => {
+            (true, false) if pattern.has_row_order() => {
                 let target = weight.schedule.target;
                 let found = pattern.project(scores, target, &search(Start::Cold, 1.0))?;
                 let order = found.row_order.unwrap_or(RowOrder::identity(scores.rows()));
                 pattern.project(scores, sparsity, &search(Start::Fixed(&order), 1.0))
             }
+            (_, false) => pattern.project(scores, sparsity, &search(Start::Cold, effort)),
         }
     }
 }

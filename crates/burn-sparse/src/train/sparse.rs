@@ -19,7 +19,9 @@ use crate::plan::{Plan, PlannedWeight};
 /// A model under a plan: still a Burn module, and still a `TrainStep` where the model is one.
 ///
 /// [`TrainStep::optimize`] filters gradients, steps the optimizer and updates masks when the schedule
-/// says so. The step counter, masks and row orders are part of the module's record.
+/// says so. The step counter, masks and row orders are part of the module's record. Where an update clears
+/// some of the optimizer's state (`[after] optimizer_state`), Burn reads all of it back on its default device,
+/// from where the next step moves it: in a build with CUDA on a machine without, set `BURN_DEVICE`.
 ///
 /// A custom loop needs the same three lines as ever; `optimize` takes the place of `optim.step`:
 ///
@@ -149,7 +151,8 @@ impl<M: Module> Sparse<M> {
         })
     }
 
-    /// Compares the masks of a copy on another device.
+    /// Compares the masks of a replica that steps on its own, as under burn-train's `ddp`: they are computed
+    /// from synchronised weights alone, so they are equal unless the weights are not.
     ///
     /// # Errors
     /// Names the first parameter whose masks differ.
