@@ -84,12 +84,12 @@ impl Recipe {
             let reason = format!("is {}, this program knows version 1", self.version);
             return Err(RecipeError::value("version", reason));
         }
-        self.train.validate()?;
         if self.train.keep_zeros && !self.prune.is_empty() {
             let reason =
                 "is true, which leaves nothing to the [[prune]] tables: take one of the two out";
             return Err(RecipeError::value("train.keep_zeros", reason));
         }
+        self.train.validate()?;
         self.prune.iter().enumerate().try_for_each(|(index, table)| table.validate(index))
     }
 }
