@@ -23,15 +23,18 @@ mod cube;
 mod flex;
 mod functions;
 mod layout;
+mod lstm_cell;
 mod ops;
 mod packed_tensors;
 mod place;
 mod select;
+mod stack;
 
 pub use checked::Checked;
 pub use flex::peak_gflops;
 pub use functions::{drawn, masked, sparse_linear, sparse_linear_with};
 pub use layout::{Activation, Layout, Spec};
+pub use lstm_cell::lstm_cell;
 pub use ops::SparseOps;
 pub use packed_tensors::PackedTensors;
 pub use place::Place;

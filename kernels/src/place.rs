@@ -13,8 +13,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a matrix; nothing where that cannot be told.
-    pub fn of(tensor: &Tensor<2>) -> Option<Self> {
+    /// The place of floats; nothing where that cannot be told.
+    pub fn of<const D: usize>(tensor: &Tensor<D>) -> Option<Self> {
         Self::of_primitive(&tensor.clone().try_into_primitive::<Flex>().ok()?)
     }
 

@@ -1,3 +1,4 @@
-//! Tests that cross crates; the library holds what the fuzzer and the replay of its corpus share.
+//! Tests that cross crates; the library holds what several of them share, the fuzzer among them.
 
 pub mod fuzzing;
+pub mod models;

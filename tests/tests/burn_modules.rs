@@ -17,19 +17,11 @@ use burn::optim::{
     AdamConfig, AdamWConfig, LionConfig, ModuleOptimizer, MuonConfig, RmsPropConfig, SgdConfig,
 };
 use burn::tensor::{Device, Distribution, Int, Tensor};
-use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::{Pruned, Sparse};
-
-#[derive(Debug)]
-struct Loss;
-
-impl ItemLazy for Loss {
-    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
-        Ok(self)
-    }
-}
+use burn_sparse_tests::models::{Loss, seeded};
 
 const FEATURES: usize = 32;
 
@@ -43,9 +35,8 @@ macro_rules! model {
 
         impl $name {
             fn new(device: &Device) -> Self {
-                device.seed(11);
                 let init: fn(&Device) -> $layer = $init;
-                Self { layer: init(device) }
+                seeded(device, 11, |device| Self { layer: init(device) })
             }
         }
 
@@ -332,11 +323,10 @@ struct Layers {
 
 impl Layers {
     fn new(device: &Device) -> Self {
-        device.seed(5);
-        Self {
+        seeded(device, 5, |device| Self {
             first: LinearConfig::new(FEATURES, 24).with_bias(false).init(device),
             second: LinearConfig::new(24, FEATURES).with_bias(false).init(device),
-        }
+        })
     }
 }
 

@@ -1,46 +1,32 @@
 //! Masks whose weights move: drop and grow inside the pattern.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamWConfig, MultiGradientsParams, SgdConfig};
 use burn::tensor::{Device, Int, Tensor};
-use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
     layer: Linear,
 }
 
-static DRAWING: Mutex<()> = Mutex::new(());
-
 impl Net {
     fn new(device: &Device) -> Self {
-        // All tests draw from one stream, and a weight draws when it is first read.
-        let _alone = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
-        device.seed(3);
-        let layer = LinearConfig::new(INPUTS, OUTPUTS).with_bias(false).init(device);
-        layer.weight.val();
-        Self { layer }
+        seeded(device, 3, |device| Self {
+            layer: LinearConfig::new(INPUTS, OUTPUTS).with_bias(false).init(device),
+        })
     }
 }
 
 const INPUTS: usize = 64;
 const OUTPUTS: usize = 48;
-
-#[derive(Debug)]
-struct Loss;
-
-impl ItemLazy for Loss {
-    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
-        Ok(self)
-    }
-}
 
 impl TrainStep for Net {
     type Input = Tensor<2>;

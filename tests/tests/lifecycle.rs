@@ -6,13 +6,14 @@ use burn::nn::{LayerNorm, LayerNormConfig};
 use burn::optim::AdamWConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::checkpoint::{self, Checkpoint, CheckpointError, Form, Format, Provenance};
 use burn_sparse::nn::{Linear, LinearConfig, record_dispatch};
 use burn_sparse::pattern::Pattern;
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
+use burn_sparse_tests::models::Loss;
 
 /// A layer of each kind: one that dispatches, a stock one, a convolution, a norm.
 #[derive(Module, Debug)]
@@ -38,15 +39,6 @@ impl Net {
         let x = self.conv.forward(x).flatten(1, 3);
         let x = self.ours.forward(self.norm.forward(x));
         self.stock.forward(burn::tensor::activation::gelu(x))
-    }
-}
-
-#[derive(Debug)]
-struct Loss;
-
-impl ItemLazy for Loss {
-    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
-        Ok(self)
     }
 }
 

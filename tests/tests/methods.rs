@@ -3,19 +3,19 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear as Stock, LinearConfig as StockConfig};
 use burn::optim::AdamWConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::checkpoint::{self, Checkpoint, Form, Format, Provenance};
 use burn_sparse::nn::{Linear, LinearConfig};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -23,31 +23,16 @@ struct Net {
     second: Stock,
 }
 
-static DRAWING: Mutex<()> = Mutex::new(());
-
 impl Net {
     fn new(device: &Device) -> Self {
-        // All tests draw from one stream, and a weight draws when it is first read.
-        let _alone = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
-        device.seed(3);
-        let first = Linear::new(&LinearConfig::new(48, 64), device);
-        let second = StockConfig::new(64, 32).init(device);
-        let net = Self { first, second };
-        net.visit(&mut Read);
-        net
+        seeded(device, 3, |device| Self {
+            first: Linear::new(&LinearConfig::new(48, 64), device),
+            second: StockConfig::new(64, 32).init(device),
+        })
     }
 
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         self.second.forward(burn::tensor::activation::relu(self.first.forward(x)))
-    }
-}
-
-/// Reads every parameter, which draws it.
-struct Read;
-
-impl ModuleVisitor for Read {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        param.val();
     }
 }
 
@@ -62,15 +47,6 @@ impl ModuleVisitor for Dropped {
             let keep: Vec<u8> = data.try_into_vec().unwrap();
             self.0.push(keep.iter().filter(|keep| **keep == 0).count());
         }
-    }
-}
-
-#[derive(Debug)]
-struct Loss;
-
-impl ItemLazy for Loss {
-    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
-        Ok(self)
     }
 }
 

@@ -1,17 +1,16 @@
 //! The optimizer's state of single weights, and clipping.
 
-use std::sync::{Mutex, PoisonError};
-
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamConfig, AdamWConfig, LionConfig, ModuleOptimizer, MuonConfig, SgdConfig};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -21,25 +20,11 @@ struct Net {
 const INPUTS: usize = 32;
 const OUTPUTS: usize = 16;
 
-static DRAWING: Mutex<()> = Mutex::new(());
-
 impl Net {
     fn new(device: &Device) -> Self {
-        // All tests draw from one stream, and a weight draws when it is first read.
-        let _alone = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
-        device.seed(3);
-        let layer = LinearConfig::new(INPUTS, OUTPUTS).with_bias(false).init(device);
-        layer.weight.val();
-        Self { layer }
-    }
-}
-
-#[derive(Debug)]
-struct Loss;
-
-impl ItemLazy for Loss {
-    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
-        Ok(self)
+        seeded(device, 3, |device| Self {
+            layer: LinearConfig::new(INPUTS, OUTPUTS).with_bias(false).init(device),
+        })
     }
 }
 

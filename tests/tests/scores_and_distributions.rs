@@ -6,10 +6,11 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::SgdConfig;
 use burn::tensor::{Device, Tensor};
-use burn::train::{ItemLazy, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::{Pruned, Ranked, Scorer, Sparse};
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -19,20 +20,10 @@ struct Net {
 
 impl Net {
     fn new(device: &Device) -> Self {
-        device.seed(3);
-        Self {
+        seeded(device, 3, |device| Self {
             wide: LinearConfig::new(64, 96).init(device),
             narrow: LinearConfig::new(96, 8).init(device),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Loss;
-
-impl ItemLazy for Loss {
-    fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
-        Ok(self)
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::store::gelu;
+use super::smooth::gelu;
 use super::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout};

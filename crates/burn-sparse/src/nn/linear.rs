@@ -77,6 +77,16 @@ impl Linear {
     }
 }
 
+impl Linear {
+    /// `[d_input, d_output]`.
+    pub(crate) fn dims(&self) -> [usize; 2] {
+        match self.weight.reparameterization::<Packed>() {
+            Some(packed) => [packed.view().cols(), packed.view().rows()],
+            None => self.weight.lazy_shape().dims(),
+        }
+    }
+}
+
 impl From<burn::nn::Linear> for Linear {
     fn from(layer: burn::nn::Linear) -> Self {
         Self { weight: layer.weight, bias: layer.bias }
@@ -89,10 +99,7 @@ impl ModuleDisplay for Linear {
     }
 
     fn custom_content(&self, content: Content) -> Option<Content> {
-        let [d_input, d_output] = match self.weight.reparameterization::<Packed>() {
-            Some(packed) => [packed.view().cols(), packed.view().rows()],
-            None => self.weight.lazy_shape().dims(),
-        };
+        let [d_input, d_output] = self.dims();
         content
             .add("d_input", &d_input)
             .add("d_output", &d_output)

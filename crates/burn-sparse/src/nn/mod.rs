@@ -2,10 +2,13 @@
 //! configuration and the same record.
 
 mod dispatch;
+mod fused;
 mod linear;
+mod lstm;
 mod memory;
 mod packed;
 
 pub use dispatch::{Dispatched, record_dispatch};
 pub use linear::{Activation, Linear, LinearConfig};
+pub use lstm::{Gate, Lstm, LstmCell, LstmConfig, LstmState};
 pub use packed::{PackInto, Packed};

@@ -1,0 +1,59 @@
+use burn::tensor::Tensor;
+
+use crate::layout::TILE_ROWS;
+use crate::{Checked, Layout, PackedTensors};
+
+impl PackedTensors {
+    /// One weight of the rows of all `parts`, in their order: layers that read the same input run as one. The
+    /// gradient of its values reaches those of the parts.
+    ///
+    /// Nothing comes back where the parts are packed differently, or where the rows of one do not fill its
+    /// groups or tiles, so that the next one's would not begin with one of their own.
+    #[must_use]
+    pub fn stack(parts: &[Self]) -> Option<Self> {
+        let (first, last) = (parts.first()?, parts.len() - 1);
+        let unit = match first.layout {
+            Layout::Grouped { vector } => vector,
+            Layout::Balanced { .. } => TILE_ROWS,
+            Layout::Rows => 1,
+        };
+        let fit = parts.iter().enumerate().all(|(at, part)| {
+            (part.cols, part.layout) == (first.cols, first.layout)
+                && part.values.dtype() == first.values.dtype()
+                && (at == last || part.rows.is_multiple_of(unit))
+        });
+        if !fit {
+            return None;
+        }
+        let (mut rows, mut slots) = (0, 0);
+        let [mut offsets, mut orders] = [Vec::new(), Vec::new()];
+        for part in parts {
+            if !matches!(first.layout, Layout::Balanced { .. }) {
+                // The first of a part's offsets is where the part before it ended.
+                let begin = usize::from(!offsets.is_empty());
+                let count = part.offsets.dims()[0] - begin;
+                let shifted = part.offsets.clone().narrow(0, begin, count);
+                offsets.push(shifted.add_scalar(slots as i32));
+            }
+            if matches!(first.layout, Layout::Grouped { .. }) {
+                orders.push(part.order.clone().add_scalar(rows as i32));
+            }
+            rows += part.rows;
+            slots += part.values.dims()[0];
+        }
+        let together = |tensors: Vec<_>, empty: &Tensor<1, _>| match tensors.is_empty() {
+            true => empty.clone(),
+            false => Tensor::cat(tensors, 0),
+        };
+        Some(Self {
+            rows,
+            cols: first.cols,
+            layout: first.layout,
+            values: Tensor::cat(parts.iter().map(|part| part.values.clone()).collect(), 0),
+            index: Tensor::cat(parts.iter().map(|part| part.index.clone()).collect(), 0),
+            offsets: together(offsets, &first.offsets),
+            order: together(orders, &first.order),
+            checked: Checked::default(),
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! `burn_sparse::nn::Lstm`: burn-nn's own where nothing is packed, and the same function where it is.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::nn::activation::ActivationConfig;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_sparse::nn::{Lstm, LstmConfig, LstmState, record_dispatch};
+use burn_sparse_tests::models::{one_shot, seeded};
+
+fn input<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    let count = shape.iter().product();
+    let values: Vec<f32> =
+        (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {
+    assert_eq!(found.dims(), expected.dims(), "{what}");
+    let [found, expected] =
+        [found, expected].map(|tensor| tensor.into_data().try_into_vec::<f32>().unwrap());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() < 1e-5, "{what}: {found} instead of {expected}");
+    }
+}
+
+fn state(batch: usize, hidden: usize, device: &Device) -> LstmState<2> {
+    LstmState::new(input([batch, hidden], device), input([batch, hidden], device) * 0.5)
+}
+
+#[test]
+fn with_burns_own_record_it_is_burns_own_lstm_in_every_setting() {
+    let (inputs, hidden) = (7, 5);
+    let plain = || LstmConfig::new(inputs, hidden, true);
+    let settings = [
+        ("plain", plain()),
+        ("no bias", LstmConfig::new(inputs, hidden, false)),
+        ("steps first", plain().with_batch_first(false)),
+        ("reverse", plain().with_reverse(true)),
+        ("clipped", plain().with_clip(Some(0.3))),
+        ("coupled", plain().with_input_forget(true)),
+        ("other activations", plain().with_gate_activation(ActivationConfig::Relu)),
+    ];
+    for (name, config) in settings {
+        for device in [Device::flex(), Device::flex().autodiff()] {
+            let stock = seeded(&device, 5, |device| config.init(device));
+            let record = stock.clone().into_record();
+            let ours = Lstm::new(&config, &device);
+            let ours = ours.try_load_record(record).unwrap();
+            let x = input([3, 4, inputs], &device);
+            for begin in [None, Some(if config.batch_first { 3 } else { 4 })] {
+                let begin = begin.map(|batch| state(batch, hidden, &device));
+                let (expected, last) = stock.forward(x.clone(), begin.clone());
+                let (found, found_last) = ours.forward(x.clone(), begin);
+                close(found, expected, name);
+                close(found_last.cell, last.cell, name);
+                close(found_last.hidden, last.hidden, name);
+            }
+        }
+    }
+}
+
+#[derive(Module, Debug)]
+struct Net {
+    lstm: Lstm,
+}
+
+fn net(inputs: usize, hidden: usize, device: &Device) -> Net {
+    seeded(device, 9, |device| Net {
+        lstm: Lstm::new(&LstmConfig::new(inputs, hidden, true), device),
+    })
+}
+
+#[test]
+fn packed_gates_run_as_one_matrix_and_give_what_the_masked_ones_give() {
+    let patterns = [
+        "pattern = { kind = \"balanced\", block = 32 }",
+        "pattern = { kind = \"balanced\", block = 25 }",
+        "pattern = { kind = \"shfl-bw\", vector = 16 }",
+        "pattern = { kind = \"vector-wise\", vector = 32 }",
+        "pattern = { kind = \"block-wise\", block = 16 }",
+        "pattern = { kind = \"unstructured\" }",
+    ];
+    for keys in patterns {
+        // The last of them has gates whose rows fill no group and no tile: they run apart.
+        for (inputs, hidden) in [(64, 64), (33, 128), (70, 50)] {
+            let device = Device::flex();
+            let trained = net(inputs, hidden, &device.clone().autodiff());
+            let pruned = one_shot(trained, &format!("{keys}\nsparsity = 0.75"));
+            let packed = pruned.pack().unwrap().valid();
+            let masked = pruned.model.valid();
+            for (batch, steps) in [(1, 1), (3, 5), (40, 2)] {
+                let x = input([batch, steps, inputs], &device);
+                let begin = Some(state(batch, hidden, &device));
+                let (expected, _) = masked.lstm.forward(x.clone(), begin.clone());
+                let ((found, _), ran) =
+                    record_dispatch(|| packed.lstm.forward(x.clone(), begin.clone()));
+                close(found, expected, &format!("{keys} {inputs} {hidden} {batch}"));
+                // The input's four gates, and those of the hidden state at every step.
+                assert_eq!(ran.len(), 4 + 4 * steps, "{keys}");
+            }
+        }
+    }
+}
+
+/// The gradients of every float parameter.
+struct Gradients<'a> {
+    of: &'a burn::tensor::Gradients,
+    found: Vec<Vec<f32>>,
+}
+
+impl ModuleVisitor for Gradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let grad = param.base().grad(self.of).expect("every parameter takes part");
+        self.found.push(grad.into_data().try_into_vec().unwrap());
+    }
+}
+
+#[test]
+fn packed_gates_train_their_kept_weights_as_masked_ones_do() {
+    let device = Device::flex().autodiff();
+    let pruned = one_shot(
+        net(64, 32, &device),
+        "pattern = { kind = \"shfl-bw\", vector = 8 }\nsparsity = 0.75",
+    );
+    let packed = pruned.pack().unwrap();
+    let gradients = |model: &Net| {
+        let (y, _) = model.lstm.forward(input([2, 3, 64], &device), None);
+        let grads = y.powi_scalar(2).mean().backward();
+        let mut found = Gradients { of: &grads, found: Vec::new() };
+        model.visit(&mut found);
+        found.found
+    };
+    let (masked, packed) = (gradients(&pruned.model), gradients(&packed));
+    assert_eq!(masked.len(), packed.len());
+    let sum = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>();
+    let mut kept = 0;
+    for (masked, packed) in masked.iter().zip(&packed) {
+        assert!(sum(packed) > 0.0);
+        // The masked layer has a gradient for dropped weights too.
+        if masked.len() == packed.len() {
+            for (masked, packed) in masked.iter().zip(packed) {
+                assert!((masked - packed).abs() < 1e-6);
+            }
+        } else {
+            let mut masked = masked.clone();
+            masked.retain(|m| packed.iter().any(|p| (m - p).abs() < 1e-7));
+            assert!(masked.len() >= packed.len());
+            kept += 1;
+        }
+    }
+    assert_eq!(kept, 8);
+}
+
+/// Doubles every float parameter.
+struct Double;
+
+impl ModuleMapper for Double {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|value| value * 2.0)
+    }
+}
+
+#[test]
+fn what_it_remembers_of_its_weights_goes_with_them() {
+    let device = Device::flex();
+    let x = input([2, 3, 64], &device);
+    let pruned = one_shot(
+        net(64, 32, &device.clone().autodiff()),
+        "pattern = { kind = \"balanced\", block = 16 }\nsparsity = 0.75",
+    );
+    let masked = pruned.model.valid();
+    for mut model in [net(64, 32, &device), masked, pruned.pack().unwrap().valid()] {
+        let fresh = |model: &Net| {
+            let dense = model.clone().materialize();
+            let again = net(64, 32, &device);
+            again.try_load_record(dense.into_record()).unwrap().lstm.forward(x.clone(), None).0
+        };
+        for _ in 0..2 {
+            close(model.lstm.forward(x.clone(), None).0, fresh(&model), "remembered");
+            model = model.map(&mut Double);
+        }
+    }
+}
+
+#[test]
+fn a_loop_of_ones_own_takes_the_same_steps() {
+    let device = Device::flex();
+    let net = net(16, 33, &device);
+    let x = input([2, 4, 16], &device);
+    let (expected, last) = net.lstm.forward(x.clone(), None);
+    let cell = net.lstm.cell();
+    let mut state = net.lstm.zeros(2, &device);
+    for at in 0..4 {
+        state = cell.step(x.clone().narrow(1, at, 1).squeeze_dim(1), state);
+        let expected = expected.clone().narrow(1, at, 1).squeeze_dim(1);
+        close(state.hidden.clone(), expected, "step");
+    }
+    close(state.cell, last.cell, "last");
+}
