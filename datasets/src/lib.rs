@@ -4,6 +4,7 @@
 //! - [`mnist`]: local IDX files, plain or gzip, or a download with checksums.
 //! - [`cifar10`]: the published archive, local or a download with a checksum that goes on where it broke,
 //!   or image files in a folder for each class.
+//! - [`text`]: Tiny Shakespeare, local or a download with a checksum, or any text file.
 
 mod byte_images;
 mod download;
@@ -14,7 +15,9 @@ mod images;
 pub mod cifar10;
 pub mod glyphs;
 pub mod mnist;
+pub mod text;
 
 pub use byte_images::{ByteImageSet, ByteImages};
 pub use error::DatasetError;
 pub use images::{ImageSet, Images};
+pub use text::Text;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use burn_sparse::report::{LayerReport, Predicted};
+use burn_sparse_models::Metric;
 use burn_sparse_models::run::{EpochReport, Observer, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -70,13 +71,12 @@ impl Observer for Progress {
             return;
         }
         let mut line = format!(
-            "{:5} epoch {:>2}/{}  loss {:.4}  {} {:.2} %",
+            "{:5} epoch {:>2}/{}  loss {:.4}  {}",
             report.phase.name(),
             report.epoch,
             report.epochs,
             report.loss,
-            report.metric,
-            100.0 * report.value,
+            Metric { name: report.metric.clone(), value: report.value },
         );
         if report.phase == Phase::Prune {
             let patterns: Vec<String> = report

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::{Cifar10Task, ImageTask, Task};
+use crate::{Cifar10Task, ImageTask, LstmLmTask, Task};
 
 /// A task that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -10,7 +10,7 @@ pub struct TaskError {
     pub name: String,
 }
 
-const NAMES: [&str; 3] = ["glyphs-mlp", "mnist-mlp", "cifar10-convnet"];
+const NAMES: [&str; 5] = ["glyphs-mlp", "mnist-mlp", "cifar10-convnet", "lstm-lm", "lstm-lm-large"];
 
 fn hint(name: &str) -> String {
     let near = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 3;
@@ -34,6 +34,8 @@ pub fn with_task<V: TaskVisitor>(name: &str, visitor: V) -> Result<V::Output, Ta
         "glyphs-mlp" => Ok(visitor.visit(ImageTask::Glyphs)),
         "mnist-mlp" => Ok(visitor.visit(ImageTask::Mnist)),
         "cifar10-convnet" => Ok(visitor.visit(Cifar10Task)),
+        "lstm-lm" => Ok(visitor.visit(LstmLmTask::Small)),
+        "lstm-lm-large" => Ok(visitor.visit(LstmLmTask::Large)),
         _ => Err(TaskError { name: name.into() }),
     }
 }

@@ -3,13 +3,10 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{ClassificationOutput, TrainOutput};
-use burn_sparse::recipe::Distill;
 use burn_sparse_datasets::{ByteImageSet, ByteImages, DatasetError, cifar10};
 
-use crate::classification::{self, accuracy};
 use crate::initialize::Initialize;
-use crate::{ConvNet, ConvNetConfig, Metric, PictureBatch, Task};
+use crate::{ConvNet, ConvNetConfig, PictureBatch, Task};
 
 /// `cifar10-convnet`: CIFAR-10 with a small [`ConvNet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,41 +42,18 @@ impl Task for Cifar10Task {
         batch(&data.train, indices.iter().copied(), device)
     }
 
-    fn distilled(
-        &self,
-        model: &ConvNet,
-        teacher: &ConvNet,
-        batch: PictureBatch,
-        distill: &Distill,
-    ) -> TrainOutput<ClassificationOutput> {
-        let teacher = teacher.forward(batch.images.clone().inner());
-        let output = classification::distilled(model.classify(batch), teacher, distill);
-        TrainOutput::new(model, output.loss.backward(), output)
+    fn test_len(&self, data: &ByteImageSet) -> usize {
+        data.test.len()
     }
 
-    fn loss(&self, output: &ClassificationOutput) -> f64 {
-        classification::loss(output)
-    }
-
-    fn evaluate(&self, data: &ByteImageSet, model: &ConvNet, device: &Device) -> Metric {
-        accuracy(&data.test.labels, |range| scores(model, &data.test, range, device))
-    }
-
-    fn outputs(
+    fn test_batch(
         &self,
         data: &ByteImageSet,
-        model: &ConvNet,
-        samples: usize,
+        range: Range<usize>,
         device: &Device,
-    ) -> Vec<f32> {
-        scores(model, &data.test, 0..samples.min(data.test.len()), device)
+    ) -> PictureBatch {
+        batch(&data.test, range, device)
     }
-}
-
-fn scores(model: &ConvNet, images: &ByteImages, range: Range<usize>, device: &Device) -> Vec<f32> {
-    let batch = batch(images, range, device);
-    let scores = model.forward(batch.images).into_data().convert::<f32>();
-    scores.try_into_vec().unwrap_or_default()
 }
 
 fn batch(

@@ -1,18 +1,29 @@
-//! What tasks that sort into classes share.
+//! What all tasks share: their models score classes, be they of an image or of the next character.
 
-use std::ops::Range;
-
+use burn::module::{Module, ModuleDisplay};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::{Int, Tensor};
-use burn::train::ClassificationOutput;
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_sparse::recipe::Distill;
 
-use crate::Metric;
+/// A model that scores classes, trained and tested on the same batches.
+pub trait Classifier:
+    Module
+    + ModuleDisplay
+    + TrainStep<Output = ClassificationOutput>
+    + InferenceStep<Input = <Self as TrainStep>::Input, Output = ClassificationOutput>
+{
+}
 
-/// Test samples at a time.
-const TEST_BATCH: usize = 500;
+impl<M> Classifier for M where
+    M: Module
+        + ModuleDisplay
+        + TrainStep<Output = ClassificationOutput>
+        + InferenceStep<Input = <M as TrainStep>::Input, Output = ClassificationOutput>
+{
+}
 
-/// Class scores `[batch, classes]` with their cross entropy.
+/// Class scores `[samples, classes]` with their cross entropy.
 pub(crate) fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> ClassificationOutput {
     let loss = CrossEntropyLossConfig::new()
         .init(&scores.device())
@@ -20,14 +31,17 @@ pub(crate) fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> Classifi
     ClassificationOutput::new(loss, scores, targets)
 }
 
-/// The same with the teacher's share of the loss; `teacher` holds its scores.
-pub(crate) fn distilled(
-    output: ClassificationOutput,
+/// A training step whose loss is shared with the scores of a teacher, which is not trained.
+pub(crate) fn distilled<M: Classifier>(
+    model: &M,
+    batch: <M as TrainStep>::Input,
     teacher: Tensor<2>,
     distill: &Distill,
-) -> ClassificationOutput {
+) -> TrainOutput<ClassificationOutput> {
+    let output = InferenceStep::step(model, batch);
     let loss = distill.blend(output.loss, output.output.clone(), Tensor::from_inner(teacher));
-    ClassificationOutput::new(loss, output.output, output.targets)
+    let output = ClassificationOutput::new(loss, output.output, output.targets);
+    TrainOutput::new(model, output.loss.backward(), output)
 }
 
 /// The loss of a step.
@@ -36,18 +50,19 @@ pub(crate) fn loss(output: &ClassificationOutput) -> f64 {
     loss.ok().and_then(|loss: Vec<f64>| loss.first().copied()).unwrap_or(f64::NAN)
 }
 
-/// The share of test samples whose highest score is that of their label. `scores` gives those of a range
-/// of samples, flat.
-pub(crate) fn accuracy(labels: &[u8], scores: impl Fn(Range<usize>) -> Vec<f32>) -> Metric {
-    let mut right = 0;
-    for from in (0..labels.len()).step_by(TEST_BATCH) {
-        let labels = &labels[from..(from + TEST_BATCH).min(labels.len())];
-        let scores = scores(from..from + labels.len());
-        let classes = (scores.len() / labels.len()).max(1);
-        let rows = scores.chunks_exact(classes).zip(labels);
-        right += rows.filter(|(scores, label)| best(scores) == usize::from(**label)).count();
-    }
-    Metric { name: "accuracy".into(), value: right as f64 / labels.len() as f64 }
+/// The scores, flat.
+pub(crate) fn scores(output: ClassificationOutput) -> Vec<f32> {
+    output.output.into_data().convert::<f32>().try_into_vec().unwrap_or_default()
+}
+
+/// How many samples score highest for the class they are of.
+pub(crate) fn right(output: ClassificationOutput) -> usize {
+    let targets = output.targets.clone().into_data().convert::<i64>().try_into_vec();
+    let targets: Vec<i64> = targets.unwrap_or_default();
+    let scores = scores(output);
+    let classes = (scores.len() / targets.len().max(1)).max(1);
+    let samples = scores.chunks_exact(classes).zip(&targets);
+    samples.filter(|(scores, target)| best(scores) as i64 == **target).count()
 }
 
 /// The class with the highest score, the lower one of equals.

@@ -3,13 +3,11 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
-use burn_sparse::recipe::Distill;
+use burn::train::TrainStep;
 use burn_sparse_datasets::{DatasetError, ImageSet, Images, glyphs, mnist};
 
-use crate::classification::{self, accuracy};
 use crate::initialize::Initialize;
-use crate::{ImageBatch, Metric, Mlp, MlpConfig, Task};
+use crate::{ImageBatch, Mlp, MlpConfig, Task};
 
 /// Images into ten classes with an [`Mlp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,35 +60,13 @@ impl Task for ImageTask {
         batch(&data.train, indices.iter().copied(), device)
     }
 
-    fn distilled(
-        &self,
-        model: &Mlp,
-        teacher: &Mlp,
-        batch: ImageBatch,
-        distill: &Distill,
-    ) -> TrainOutput<ClassificationOutput> {
-        let teacher = teacher.forward(batch.images.clone().inner());
-        let output = classification::distilled(model.classify(batch), teacher, distill);
-        TrainOutput::new(model, output.loss.backward(), output)
+    fn test_len(&self, data: &ImageSet) -> usize {
+        data.test.len()
     }
 
-    fn loss(&self, output: &ClassificationOutput) -> f64 {
-        classification::loss(output)
+    fn test_batch(&self, data: &ImageSet, range: Range<usize>, device: &Device) -> ImageBatch {
+        batch(&data.test, range, device)
     }
-
-    fn evaluate(&self, data: &ImageSet, model: &Mlp, device: &Device) -> Metric {
-        accuracy(&data.test.labels, |range| scores(model, &data.test, range, device))
-    }
-
-    fn outputs(&self, data: &ImageSet, model: &Mlp, samples: usize, device: &Device) -> Vec<f32> {
-        scores(model, &data.test, 0..samples.min(data.test.len()), device)
-    }
-}
-
-fn scores(model: &Mlp, images: &Images, range: Range<usize>, device: &Device) -> Vec<f32> {
-    let batch = batch(images, range, device);
-    let scores = model.forward(batch.images).into_data().convert::<f32>();
-    scores.try_into_vec().unwrap_or_default()
 }
 
 fn batch(images: &Images, indices: impl Iterator<Item = usize>, device: &Device) -> ImageBatch {

@@ -1,25 +1,20 @@
+use std::ops::Range;
 use std::path::Path;
 
-use burn::module::{Module, ModuleDisplay};
 use burn::tensor::Device;
-use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::recipe::Distill;
+use burn::train::{InferenceStep, TrainStep};
 use burn_sparse_datasets::DatasetError;
-use serde::{Deserialize, Serialize};
 
-/// A measure of quality.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Metric {
-    /// What is measured: `accuracy`.
-    pub name: String,
-    /// Its value; for shares, 0 to 1.
-    pub value: f64,
-}
+use crate::classification::{right, scores};
+use crate::{Classifier, Metric};
+
+/// Test samples at a time.
+const TEST_BATCH: usize = 500;
 
 /// A model, its data, its metric.
 pub trait Task {
-    /// The model; any Burn module with a training step.
-    type Model: TrainStep + Module + ModuleDisplay;
+    /// The model.
+    type Model: Classifier;
     /// The data, loaded.
     type Data;
 
@@ -46,33 +41,41 @@ pub trait Task {
         device: &Device,
     ) -> <Self::Model as TrainStep>::Input;
 
-    /// A training step whose loss is shared with the outputs of a teacher, which is not trained.
-    fn distilled(
-        &self,
-        model: &Self::Model,
-        teacher: &Self::Model,
-        batch: <Self::Model as TrainStep>::Input,
-        distill: &Distill,
-    ) -> TrainOutput<<Self::Model as TrainStep>::Output>;
+    /// The number of test samples.
+    fn test_len(&self, data: &Self::Data) -> usize;
 
-    /// The loss of a training step.
-    fn loss(&self, output: &<Self::Model as TrainStep>::Output) -> f64;
+    /// Some test samples.
+    fn test_batch(
+        &self,
+        data: &Self::Data,
+        range: Range<usize>,
+        device: &Device,
+    ) -> <Self::Model as TrainStep>::Input;
 
     /// Whether a lower metric is the better one.
     fn lower_is_better(&self) -> bool {
         false
     }
 
-    /// The metric on the test data.
-    fn evaluate(&self, data: &Self::Data, model: &Self::Model, device: &Device) -> Metric;
+    /// The metric on the test data: the share of samples whose highest score is that of their class.
+    fn evaluate(&self, data: &Self::Data, model: &Self::Model, device: &Device) -> Metric {
+        let len = self.test_len(data);
+        let ranges = (0..len).step_by(TEST_BATCH).map(|from| from..(from + TEST_BATCH).min(len));
+        let found = ranges
+            .map(|range| right(InferenceStep::step(model, self.test_batch(data, range, device))));
+        Metric::new("accuracy", found.sum::<usize>() as f64 / len as f64)
+    }
 
-    /// The model's outputs for the first `samples` test samples, flat: what two forms of one model
-    /// are compared by.
+    /// The model's scores for the first `samples` test samples, flat: what two forms of one model are compared
+    /// by.
     fn outputs(
         &self,
         data: &Self::Data,
         model: &Self::Model,
         samples: usize,
         device: &Device,
-    ) -> Vec<f32>;
+    ) -> Vec<f32> {
+        let range = 0..samples.min(self.test_len(data));
+        scores(InferenceStep::step(model, self.test_batch(data, range, device)))
+    }
 }

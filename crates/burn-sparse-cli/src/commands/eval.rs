@@ -37,9 +37,8 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
         return output::json(&report);
     }
     output::text(&format!(
-        "{} {:.2} % at {:.2} % sparsity ({}), in {}\n\n{}",
-        report.metric.name,
-        100.0 * report.metric.value,
+        "{} at {:.2} % sparsity ({}), in {}\n\n{}",
+        report.metric,
         100.0 * report.sparsity,
         report.pattern,
         output::duration(report.seconds),

@@ -68,7 +68,7 @@ impl TaskVisitor for Run<'_> {
         let mut progress = Progress::of_many();
         let print = progress.lines();
         let mut done = |run: &str, metric: &Metric| {
-            print(&format!("{run}: {} {:.2} %", metric.name, 100.0 * metric.value));
+            print(&format!("{run}: {metric}"));
         };
         let data_dir = self.arguments.data_dir.as_deref();
         let (sweep, folder, device) = (self.sweep, self.folder, self.device);
@@ -80,8 +80,9 @@ fn table(report: &SweepReport) -> String {
     let heading = ["method", "pattern", "sparsity", &report.dense.name, "range", "seeds"];
     let mut cells = vec![heading.map(String::from).to_vec()];
     let row = |method: &str, pattern: &str, sparsity: String, spread: &Spread| {
-        let range = format!("{:.2} to {:.2} %", 100.0 * spread.min, 100.0 * spread.max);
-        let mean = format!("{:.2} %", 100.0 * spread.mean);
+        let written = |value: f64| Metric::written(&spread.name, value);
+        let range = format!("{} to {}", written(spread.min), written(spread.max));
+        let mean = written(spread.mean);
         let seeds = spread.values.len().to_string();
         vec![method.to_string(), pattern.to_string(), sparsity, mean, range, seeds]
     };

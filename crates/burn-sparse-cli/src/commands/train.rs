@@ -125,10 +125,12 @@ impl<'a> Report<'a> {
 fn print(trained: &Trained, folder: &RunFolder) -> Result<(), Failure> {
     let metric = &trained.metric;
     let dense = trained.dense_metric.as_ref();
-    let dense = dense.map_or(String::new(), |m| format!(", dense {:.2} %", 100.0 * m.value));
+    let written =
+        |metric: &Metric| format!(", dense {}", Metric::written(&metric.name, metric.value));
+    let dense = dense.map_or(String::new(), written);
     let run = folder.path().display();
     output::text(&format!(
-        "\n{} {:.2} % at {:.2} % sparsity ({}){dense}, in {}\n\n{}\n\n\
+        "\n{metric} at {:.2} % sparsity ({}){dense}, in {}\n\n{}\n\n\
          checkpoint  {}\n\n\
          try next:\n  \
          burn-sparse eval  {run}       the same in a new process, kernel by kernel\n  \
@@ -136,8 +138,6 @@ fn print(trained: &Trained, folder: &RunFolder) -> Result<(), Failure> {
          burn-sparse train --set prune.sparsity=0.9\n  \
          burn-sparse train recipes/mnist-mlp-shfl-bw.toml   (downloads MNIST, or --data-dir)\n\
          (from a clone: `cargo run --release --` in place of `burn-sparse`)",
-        metric.name,
-        100.0 * metric.value,
         100.0 * trained.sparsity,
         trained.pattern,
         output::duration(trained.seconds),

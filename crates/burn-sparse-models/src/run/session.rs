@@ -4,7 +4,7 @@ use std::time::Instant;
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use burn::train::{TrainOutput, TrainStep};
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_sparse::recipe::{Keep, Recipe, TrainTable};
 use burn_sparse::train::Sparse;
 use rand::SeedableRng;
@@ -13,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::folder::{Best, State};
 use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
+use crate::classification::{distilled, loss};
 use crate::{Metric, Task};
 
 /// What stays the same all through a run.
@@ -80,10 +81,7 @@ impl<T: Task> Session<'_, T> {
     where
         W: Module
             + ModuleDisplay
-            + TrainStep<
-                Input = <T::Model as TrainStep>::Input,
-                Output = <T::Model as TrainStep>::Output,
-            >,
+            + TrainStep<Input = <T::Model as TrainStep>::Input, Output = ClassificationOutput>,
     {
         while state.epoch < kind.epochs && !self.is_over(state) {
             let started = Instant::now();
@@ -143,10 +141,8 @@ impl<T: Task> Session<'_, T> {
         observer: &mut dyn Observer,
     ) -> Result<Epoch<W>, RunError>
     where
-        W: TrainStep<
-                Input = <T::Model as TrainStep>::Input,
-                Output = <T::Model as TrainStep>::Output,
-            > + Module
+        W: TrainStep<Input = <T::Model as TrainStep>::Input, Output = ClassificationOutput>
+            + Module
             + ModuleDisplay,
     {
         let table = &self.recipe.train;
@@ -160,11 +156,9 @@ impl<T: Task> Session<'_, T> {
             let (loss, grads) = match self.devices {
                 [device] => {
                     let output = one(&model, indices, device);
-                    (self.task.loss(&output.item), output.grads)
+                    (loss(&output.item), output.grads)
                 }
-                devices => {
-                    parallel::step(&model, devices, indices, one, |item| self.task.loss(item))
-                }
+                devices => parallel::step(&model, devices, indices, one, loss),
             };
             if !loss.is_finite() {
                 let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
@@ -188,24 +182,21 @@ impl<T: Task> Session<'_, T> {
         indices: &[usize],
         device: &Device,
         kind: &Kind<'_, W, T::Model>,
-    ) -> TrainOutput<<T::Model as TrainStep>::Output>
+    ) -> TrainOutput<ClassificationOutput>
     where
-        W: TrainStep<
-                Input = <T::Model as TrainStep>::Input,
-                Output = <T::Model as TrainStep>::Output,
-            >,
+        W: TrainStep<Input = <T::Model as TrainStep>::Input, Output = ClassificationOutput>,
     {
         let batch = self.task.batch(self.data, indices, device);
-        match (kind.teacher, &self.recipe.train.distill) {
-            (Some(teacher), Some(distill)) if device == self.device => {
-                self.task.distilled((kind.inner)(model), teacher, batch, distill)
-            }
-            (Some(teacher), Some(distill)) => {
-                let teacher = teacher.clone().to_device(&device.clone().inner());
-                self.task.distilled((kind.inner)(model), &teacher, batch, distill)
-            }
-            _ => model.step(batch),
-        }
+        let (Some(teacher), Some(distill)) = (kind.teacher, &self.recipe.train.distill) else {
+            return model.step(batch);
+        };
+        let plain = device.clone().inner();
+        let seen = self.task.batch(self.data, indices, &plain);
+        let taught = match device == self.device {
+            true => InferenceStep::step(teacher, seen),
+            false => InferenceStep::step(&teacher.clone().to_device(&plain), seen),
+        };
+        distilled((kind.inner)(model), batch, taught.output, distill)
     }
 
     /// Whether the metric has been no better for as long as the recipe is patient.

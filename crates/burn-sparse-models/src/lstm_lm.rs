@@ -1,0 +1,129 @@
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Embedding, EmbeddingConfig};
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn_sparse::nn::{Linear, LinearConfig, Lstm, LstmConfig, LstmState};
+
+use crate::classification::classified;
+
+/// The size of an [`LstmLm`].
+#[derive(Config, Debug)]
+pub struct LstmLmConfig {
+    /// Characters of the alphabet.
+    pub alphabet: usize,
+    /// Features of a character.
+    pub embedding: usize,
+    /// Features of each hidden state.
+    pub hidden: usize,
+}
+
+/// A character language model: two LSTM layers between an embedding and a head, which are left dense.
+#[derive(Module, Debug)]
+pub struct LstmLm {
+    embedding: Embedding,
+    lstm1: Lstm,
+    lstm2: Lstm,
+    head: Linear,
+}
+
+/// Stretches of text, each character with the one that follows it.
+#[derive(Debug, Clone)]
+pub struct TextBatch {
+    /// `[batch, characters]`.
+    pub text: Tensor<2, Int>,
+    /// `[batch, characters]`.
+    pub next: Tensor<2, Int>,
+}
+
+impl LstmLmConfig {
+    /// Initializes the model.
+    pub fn init(&self, device: &Device) -> LstmLm {
+        let lstm = |inputs| Lstm::new(&LstmConfig::new(inputs, self.hidden, true), device);
+        LstmLm {
+            embedding: EmbeddingConfig::new(self.alphabet, self.embedding).init(device),
+            lstm1: lstm(self.embedding),
+            lstm2: lstm(self.hidden),
+            head: Linear::new(&LinearConfig::new(self.hidden, self.alphabet), device),
+        }
+    }
+}
+
+impl LstmLm {
+    /// Scores for the character after each, and the states of both layers after the last; `states` are those
+    /// to begin with, zeros if none are given.
+    ///
+    /// # Shapes
+    /// - text: `[batch, characters]`
+    /// - output: `[batch · characters, alphabet]`
+    pub fn forward(
+        &self,
+        text: Tensor<2, Int>,
+        states: Option<[LstmState<2>; 2]>,
+    ) -> (Tensor<2>, [LstmState<2>; 2]) {
+        let ([batch, characters], device) = (text.dims(), text.device());
+        let states = states
+            .unwrap_or_else(|| [&self.lstm1, &self.lstm2].map(|layer| layer.zeros(batch, &device)));
+        let (hidden, states) = match self.head.weight.base().is_autodiff() {
+            true => self.by_step(text, states),
+            false => self.by_layer(text, states),
+        };
+        let features = self.lstm2.d_hidden;
+        let scores = self.head.forward(hidden.reshape([batch * characters, features]));
+        (scores, states)
+    }
+
+    /// All steps of one layer after those of the other.
+    fn by_layer(
+        &self,
+        text: Tensor<2, Int>,
+        [first, second]: [LstmState<2>; 2],
+    ) -> (Tensor<3>, [LstmState<2>; 2]) {
+        let (x, first) = self.lstm1.forward(self.embedding.forward(text), Some(first));
+        let (x, second) = self.lstm2.forward(x, Some(second));
+        (x, [first, second])
+    }
+
+    /// Every step through both layers: to cut a tensor of all steps apart would cost the gradient another
+    /// such tensor for each.
+    fn by_step(
+        &self,
+        text: Tensor<2, Int>,
+        mut states: [LstmState<2>; 2],
+    ) -> (Tensor<3>, [LstmState<2>; 2]) {
+        let cells = [self.lstm1.cell(), self.lstm2.cell()];
+        let mut hidden = Vec::with_capacity(text.dims()[1]);
+        for character in text.split(1, 1) {
+            let [first, second] = states;
+            let first = cells[0].step(self.embedding.forward(character).squeeze_dim(1), first);
+            let second = cells[1].step(first.hidden.clone(), second);
+            hidden.push(second.hidden.clone());
+            states = [first, second];
+        }
+        (Tensor::stack(hidden, 1), states)
+    }
+
+    fn classify(&self, batch: TextBatch) -> ClassificationOutput {
+        let (scores, _) = self.forward(batch.text, None);
+        classified(scores, batch.next.flatten(0, 1))
+    }
+}
+
+impl TrainStep for LstmLm {
+    type Input = TextBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: TextBatch) -> TrainOutput<ClassificationOutput> {
+        let output = self.classify(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for LstmLm {
+    type Input = TextBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: TextBatch) -> ClassificationOutput {
+        self.classify(batch)
+    }
+}

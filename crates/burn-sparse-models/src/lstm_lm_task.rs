@@ -1,0 +1,134 @@
+use std::ops::Range;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_sparse_datasets::{DatasetError, Text, text};
+
+use crate::classification::{classified, loss};
+use crate::initialize::Initialize;
+use crate::{LstmLm, LstmLmConfig, Metric, Task, TextBatch};
+
+/// The next character of a text, byte by byte, with an [`LstmLm`].
+///
+/// A sample is a stretch of 128 characters. An epoch is 7840 of them, spread evenly over the training text:
+/// all of Tiny Shakespeare once, parts of a longer text, and of a shorter one some parts twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LstmLmTask {
+    /// `lstm-lm`: for two cores.
+    Small,
+    /// `lstm-lm-large`: for a GPU.
+    Large,
+}
+
+const ALPHABET: usize = 256;
+/// Characters of a sample.
+const STRETCH: usize = 128;
+/// Training samples of an epoch.
+const SAMPLES: usize = 7840;
+/// Places of the test text that are read on from at the same time, each with a state of its own.
+const READERS: usize = 32;
+
+impl Task for LstmLmTask {
+    type Model = LstmLm;
+    type Data = Text;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Small => "lstm-lm",
+            Self::Large => "lstm-lm-large",
+        }
+    }
+
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<Text, DatasetError> {
+        text::load(folder, READERS * (STRETCH + 1))
+    }
+
+    fn model(&self, device: &Device) -> LstmLm {
+        let (embedding, hidden) = match self {
+            Self::Small => (128, 256),
+            Self::Large => (256, 1024),
+        };
+        let model = LstmLmConfig::new(ALPHABET, embedding, hidden).init(device);
+        model.visit(&mut Initialize);
+        model
+    }
+
+    fn train_len(&self) -> usize {
+        SAMPLES
+    }
+
+    fn batch(&self, data: &Text, indices: &[usize], device: &Device) -> TextBatch {
+        let last = data.train.len() - STRETCH - 1;
+        let starts = indices.iter().map(|index| index * last / (SAMPLES - 1));
+        stretches(&data.train, starts, STRETCH, device)
+    }
+
+    fn test_len(&self, data: &Text) -> usize {
+        (data.test.len() - 1) / STRETCH
+    }
+
+    fn test_batch(&self, data: &Text, range: Range<usize>, device: &Device) -> TextBatch {
+        stretches(&data.test, range.map(|sample| sample * STRETCH), STRETCH, device)
+    }
+
+    fn lower_is_better(&self) -> bool {
+        true
+    }
+
+    /// Bits per character of the test text, read from 32 places at once, the state handed on all the way.
+    fn evaluate(&self, data: &Text, model: &LstmLm, device: &Device) -> Metric {
+        let each = (data.test.len() - 1) / READERS;
+        let (mut states, mut nats, mut read) = (None, 0.0, 0);
+        while read < each {
+            let length = STRETCH.min(each - read);
+            let starts = (0..READERS).map(|reader| reader * each + read);
+            let batch = stretches(&data.test, starts, length, device);
+            let (scores, last) = model.forward(batch.text, states.take());
+            nats += loss(&classified(scores, batch.next.flatten(0, 1))) * length as f64;
+            (states, read) = (Some(last), read + length);
+        }
+        Metric::new("bits_per_character", nats / each as f64 / std::f64::consts::LN_2)
+    }
+}
+
+fn stretches(
+    text: &[u8],
+    starts: impl Iterator<Item = usize>,
+    length: usize,
+    device: &Device,
+) -> TextBatch {
+    let (mut characters, mut next) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    for start in starts {
+        let stretch = &text[start..=start + length];
+        characters.extend(stretch[..length].iter().map(|&byte| i32::from(byte)));
+        next.extend(stretch[1..].iter().map(|&byte| i32::from(byte)));
+        count += 1;
+    }
+    let ids = |values| Tensor::from_data(TensorData::new(values, [count, length]), device);
+    TextBatch { text: ids(characters), next: ids(next) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_reads_the_whole_training_text_and_tests_read_every_character_once() {
+        let text =
+            Text { train: vec![7; 1_003_854], test: (0..111_540).map(|i| i as u8).collect() };
+        let last = text.train.len() - STRETCH - 1;
+        let starts: Vec<usize> = (0..SAMPLES).map(|index| index * last / (SAMPLES - 1)).collect();
+        assert!(starts.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= STRETCH));
+        assert_eq!((starts[0], starts[SAMPLES - 1]), (0, last));
+        let device = Device::flex();
+        let batch = LstmLmTask::Small.test_batch(&text, 1..3, &device);
+        let next: Vec<i32> = batch.next.into_data().convert::<i32>().try_into_vec().unwrap();
+        assert_eq!((next[0], next[STRETCH]), (129, (2 * 128 + 1) % 256));
+        let model = LstmLmConfig::new(ALPHABET, 4, 4).init(&device);
+        let metric = LstmLmTask::Small.evaluate(&text, &model, &device);
+        // A model that knows nothing needs about the eight bits of a byte.
+        assert!((metric.value - 8.0).abs() < 0.5, "{metric}");
+    }
+}
