@@ -196,3 +196,51 @@ fn a_loop_of_ones_own_takes_the_same_steps() {
     }
     close(state.cell, last.cell, "last");
 }
+
+#[test]
+fn dense_gates_train_as_burns_own_do() {
+    let device = Device::flex().autodiff();
+    for (batch, steps, inputs, hidden) in
+        [(1, 1, 1, 1), (3, 4, 7, 5), (19, 6, 33, 31), (2, 3, 16, 32)]
+    {
+        for reverse in [false, true] {
+            let config = LstmConfig::new(inputs, hidden, true).with_reverse(reverse);
+            let stock = seeded(&device, 5, |device| config.init(device));
+            let ours = Lstm::new(&config, &device);
+            let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
+            let x = input([batch, steps, inputs], &device).require_grad();
+            let begin = LstmState::new(
+                input([batch, hidden], &device).require_grad(),
+                (input([batch, hidden], &device) * 0.5).detach().require_grad(),
+            );
+            // Outputs of every step and both last states, each in a role of its own.
+            let loss = |(y, last): (Tensor<3>, LstmState<2>)| {
+                let weights = input([batch, steps, hidden], &device);
+                (y * weights).sum() + last.cell.powi_scalar(2).sum() + last.hidden.sum()
+            };
+            let of_begin = |grads: &burn::tensor::Gradients| {
+                let begin = [&begin.cell, &begin.hidden].map(|state| state.grad(grads).unwrap());
+                (x.grad(grads).unwrap(), begin)
+            };
+            let expected = loss(stock.forward(x.clone(), Some(begin.clone()))).backward();
+            let found = loss(ours.forward(x.clone(), Some(begin.clone()))).backward();
+            let what = format!("{batch} {steps} {inputs} {hidden} {reverse}");
+            let ((x1, [c1, h1]), (x2, [c2, h2])) = (of_begin(&found), of_begin(&expected));
+            close(x1, x2, &what);
+            close(c1, c2, &what);
+            close(h1, h2, &what);
+            let (mut of_stock, mut of_ours) = (
+                Gradients { of: &expected, found: Vec::new() },
+                Gradients { of: &found, found: Vec::new() },
+            );
+            stock.visit(&mut of_stock);
+            ours.visit(&mut of_ours);
+            let (expected, found) = (of_stock.found, of_ours.found);
+            assert_eq!(expected.len(), 16);
+            for (expected, found) in expected.iter().flatten().zip(found.iter().flatten()) {
+                let allowed = 1e-5 * (1.0 + expected.abs());
+                assert!((expected - found).abs() < allowed, "{what}: {found} not {expected}");
+            }
+        }
+    }
+}

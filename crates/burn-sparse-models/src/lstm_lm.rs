@@ -64,43 +64,11 @@ impl LstmLm {
         let ([batch, characters], device) = (text.dims(), text.device());
         let states = states
             .unwrap_or_else(|| [&self.lstm1, &self.lstm2].map(|layer| layer.zeros(batch, &device)));
-        let (hidden, states) = match self.head.weight.base().is_autodiff() {
-            true => self.by_step(text, states),
-            false => self.by_layer(text, states),
-        };
-        let features = self.lstm2.d_hidden;
-        let scores = self.head.forward(hidden.reshape([batch * characters, features]));
-        (scores, states)
-    }
-
-    /// All steps of one layer after those of the other.
-    fn by_layer(
-        &self,
-        text: Tensor<2, Int>,
-        [first, second]: [LstmState<2>; 2],
-    ) -> (Tensor<3>, [LstmState<2>; 2]) {
+        let [first, second] = states;
         let (x, first) = self.lstm1.forward(self.embedding.forward(text), Some(first));
         let (x, second) = self.lstm2.forward(x, Some(second));
-        (x, [first, second])
-    }
-
-    /// Every step through both layers: to cut a tensor of all steps apart would cost the gradient another
-    /// such tensor for each.
-    fn by_step(
-        &self,
-        text: Tensor<2, Int>,
-        mut states: [LstmState<2>; 2],
-    ) -> (Tensor<3>, [LstmState<2>; 2]) {
-        let cells = [self.lstm1.cell(), self.lstm2.cell()];
-        let mut hidden = Vec::with_capacity(text.dims()[1]);
-        for character in text.split(1, 1) {
-            let [first, second] = states;
-            let first = cells[0].step(self.embedding.forward(character).squeeze_dim(1), first);
-            let second = cells[1].step(first.hidden.clone(), second);
-            hidden.push(second.hidden.clone());
-            states = [first, second];
-        }
-        (Tensor::stack(hidden, 1), states)
+        let scores = self.head.forward(x.reshape([batch * characters, self.lstm2.d_hidden]));
+        (scores, [first, second])
     }
 
     fn classify(&self, batch: TextBatch) -> ClassificationOutput {

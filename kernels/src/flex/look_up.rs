@@ -131,7 +131,8 @@ impl<V: Value> LookUp<'_, V> {
                 let mut sums = [[S::zero(); T]; CHAINS];
                 for t in 0..T {
                     let y = self.y.get().add((token + t) * weight.rows + row);
-                    sums[0][t] = if first { self.bias::<S>(row, rows) } else { load::<S>(y, rows) };
+                    sums[0][t] =
+                        if first { self.bias::<S>(row, rows) } else { S::load_first(y, rows) };
                 }
                 for b in range.clone() {
                     let mut tables = [(S::zero(), S::zero()); T];
@@ -157,12 +158,12 @@ impl<V: Value> LookUp<'_, V> {
                         sum = S::add(sum, chain[t]);
                     }
                     let y = self.y.get().add((token + t) * weight.rows + row);
-                    store::<S>(y, self.store.activate::<S>(sum, last), rows);
+                    S::store_first(y, self.store.activate::<S>(sum, last), rows);
                 }
                 if last && self.store.activation == Activation::Gelu {
                     for t in 0..T {
                         let y = self.y.get().add((token + t) * weight.rows + row);
-                        store::<S>(y, gelu::<S>(load::<S>(y, rows)), rows);
+                        S::store_first(y, gelu::<S>(S::load_first(y, rows)), rows);
                     }
                 }
             }
@@ -191,34 +192,8 @@ impl<V: Value> LookUp<'_, V> {
     #[inline(always)]
     unsafe fn bias<S: Simd>(&self, row: usize, rows: usize) -> S::F {
         // SAFETY: passed on.
-        unsafe { self.store.bias.map_or(S::zero(), |bias| load::<S>(bias.as_ptr().add(row), rows)) }
-    }
-}
-
-/// The first `count` lanes from memory, zeros in the others.
-#[inline(always)]
-unsafe fn load<S: Simd>(from: *const f32, count: usize) -> S::F {
-    // SAFETY: the caller vouches for `count` floats.
-    unsafe {
-        if count == S::LANES {
-            return S::load(from);
+        unsafe {
+            self.store.bias.map_or(S::zero(), |bias| S::load_first(bias.as_ptr().add(row), rows))
         }
-        let mut lanes = [0.0_f32; TILE_ROWS];
-        from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count);
-        S::load(lanes.as_ptr())
-    }
-}
-
-/// The first `count` lanes to memory.
-#[inline(always)]
-unsafe fn store<S: Simd>(to: *mut f32, value: S::F, count: usize) {
-    // SAFETY: the caller vouches for `count` floats.
-    unsafe {
-        if count == S::LANES {
-            return S::store(to, value);
-        }
-        let mut lanes = [0.0_f32; TILE_ROWS];
-        S::store(lanes.as_mut_ptr(), value);
-        to.copy_from_nonoverlapping(lanes.as_ptr(), count);
     }
 }

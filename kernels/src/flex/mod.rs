@@ -15,7 +15,7 @@ mod gradient;
 mod grouped;
 mod kernel;
 mod look_up;
-mod lstm_cell;
+pub(crate) mod lstm;
 mod masked;
 mod parallel;
 mod peak;
@@ -29,7 +29,6 @@ mod weight;
 
 pub(crate) use cost::{Matrix, choose};
 pub(crate) use kernel::Kernel;
-pub(crate) use lstm_cell::{Step, lstm_cell};
 pub use peak::peak_gflops;
 pub(crate) use simd::Isa;
 pub(crate) use store::Store;

@@ -59,6 +59,14 @@ impl Fused {
         Self { layers, weight, bias, memory: Memory::default() }
     }
 
+    /// The weight `[inputs, outputs of all layers]` and bias, where no kernel but Burn's dense product runs.
+    pub(crate) fn dense(&self) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
+        match &self.weight {
+            Weight::Dense(weight) => Some((weight.clone(), self.bias.clone())),
+            Weight::Packed(_) | Weight::Apart => None,
+        }
+    }
+
     /// `[..., inputs]` to `[..., outputs of all layers]`.
     pub(crate) fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         match &self.weight {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
 use burn::nn::activation::{Activation, ActivationConfig};
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::lstm_cell;
+use burn_sparse_kernels::{lstm_cell, lstm_sequence};
 
 use super::Linear;
 use super::fused::{Fused, Fusion};
@@ -110,23 +110,69 @@ impl Lstm {
     ) -> (Tensor<3>, LstmState<2>) {
         let input = if self.batch_first { input.swap_dims(0, 1) } else { input };
         let [steps, batch, _] = input.dims();
-        let mut state = state.unwrap_or_else(|| self.zeros(batch, &input.device()));
+        let state = state.unwrap_or_else(|| self.zeros(batch, &input.device()));
         let cell = self.cell();
-        // One product for all steps. Its gradient would fill all of it again for every step, so where one is
-        // wanted every step has a product of its own.
-        let ahead = (!input.is_autodiff()).then(|| cell.from_input.forward(input.clone()));
-        let mut outputs = vec![None; steps];
+        // One product for all steps. Its gradient would fill all of it again for every step, so where steps are
+        // operators of their own and a gradient is wanted, every step has its own product.
+        let (output, state) = match self.trained(&cell, &input, &state) {
+            Some(done) => done,
+            None if input.is_autodiff() => {
+                let step =
+                    |at, state| cell.step(input.clone().narrow(0, at, 1).squeeze_dim(0), state);
+                self.loop_over(steps, state, step)
+            }
+            None => {
+                let sums = cell.from_input.forward(input);
+                let step =
+                    |at, state| cell.advance(sums.clone().narrow(0, at, 1).squeeze_dim(0), state);
+                self.loop_over(steps, state, step)
+            }
+        };
+        let output = if self.batch_first { output.swap_dims(0, 1) } else { output };
+        (output, state)
+    }
+
+    /// All steps in their order, outputs stacked to `[steps, batch, d_hidden]`.
+    fn loop_over(
+        &self,
+        steps: usize,
+        mut state: LstmState<2>,
+        mut step: impl FnMut(usize, LstmState<2>) -> LstmState<2>,
+    ) -> (Tensor<3>, LstmState<2>) {
+        let mut outputs = Vec::with_capacity(steps);
         for at in 0..steps {
-            let at = if self.reverse { steps - 1 - at } else { at };
-            state = match &ahead {
-                Some(sums) => cell.advance(sums.clone().narrow(0, at, 1).squeeze_dim(0), state),
-                None => cell.step(input.clone().narrow(0, at, 1).squeeze_dim(0), state),
-            };
-            outputs[at] = Some(state.hidden.clone());
+            state = step(if self.reverse { steps - 1 - at } else { at }, state);
+            outputs.push(state.hidden.clone());
         }
-        let outputs: Vec<Tensor<2>> = outputs.into_iter().flatten().collect();
-        let axis = if self.batch_first { 1 } else { 0 };
-        (Tensor::stack(outputs, axis), state)
+        if self.reverse {
+            outputs.reverse();
+        }
+        (Tensor::stack(outputs, 0), state)
+    }
+
+    /// All steps as one operator, where there is one: dense weights in training on the CPU.
+    fn trained(
+        &self,
+        cell: &LstmCell<'_>,
+        input: &Tensor<3>,
+        state: &LstmState<2>,
+    ) -> Option<(Tensor<3>, LstmState<2>)> {
+        let steps = input.dims()[0];
+        if !self.plain || !input.is_autodiff() || steps == 0 {
+            return None;
+        }
+        let (weight, bias) = cell.from_hidden.dense()?;
+        let input = if self.reverse { input.clone().flip([0]) } else { input.clone() };
+        let mut sums = cell.from_input.forward(input);
+        if let Some(bias) = bias {
+            sums = sums + bias.unsqueeze();
+        }
+        let begin = [state.cell.clone(), state.hidden.clone()];
+        let [cells, hidden] = lstm_sequence(sums, weight, begin)?;
+        let last = |states: &Tensor<3>| states.clone().narrow(0, steps - 1, 1).squeeze_dim(0);
+        let state = LstmState::new(last(&cells), last(&hidden));
+        let output = if self.reverse { hidden.flip([0]) } else { hidden };
+        Some((output, state))
     }
 
     /// The layer for a loop of one's own, its weights read once.

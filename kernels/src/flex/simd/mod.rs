@@ -52,6 +52,34 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn min(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn div(a: Self::F, b: Self::F) -> Self::F;
 
+    /// The first `count` lanes from memory, zeros in the others.
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self::F {
+        // SAFETY: the caller vouches for `count` floats, and no vector is longer than the array.
+        unsafe {
+            if count == Self::LANES {
+                return Self::load(from);
+            }
+            let mut lanes = [0.0_f32; 16];
+            from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count);
+            Self::load(lanes.as_ptr())
+        }
+    }
+
+    /// The first `count` lanes to memory.
+    #[inline(always)]
+    unsafe fn store_first(to: *mut f32, value: Self::F, count: usize) {
+        // SAFETY: as for `load_first`.
+        unsafe {
+            if count == Self::LANES {
+                return Self::store(to, value);
+            }
+            let mut lanes = [0.0_f32; 16];
+            Self::store(lanes.as_mut_ptr(), value);
+            to.copy_from_nonoverlapping(lanes.as_ptr(), count);
+        }
+    }
+
     /// `LANES` values of half the width.
     #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> Self::F {
