@@ -88,6 +88,8 @@ impl Sequence<'_> {
         let mut sums = vec![0.0; 4 * plane];
         let [mut cell, mut state] = [0, 1].map(|_| vec![0.0; self.batch * hidden]);
         let to_sums = Shared::new(&mut sums);
+        // Products pack a weight whose outputs are not side by side, at every step.
+        let transposed = transposed(self.weight, hidden);
         let (to_cell, to_state) = (Shared::new(&mut cell), Shared::new(&mut state));
         self.samples().into_par_iter().for_each(|(first, rows)| {
             // SAFETY: as in `forward`.
@@ -113,7 +115,7 @@ impl Sequence<'_> {
                         sums: to_sums.get().add(4 * at),
                     };
                     dispatch(isa, backward);
-                    self.recur_back(rows, to_sums.get().add(4 * at), passed_state);
+                    self.recur_back(&transposed, rows, to_sums.get().add(4 * at), passed_state);
                 }
             }
         });
@@ -144,9 +146,9 @@ impl Sequence<'_> {
     }
 
     /// `out [rows, hidden] = sums [rows, 4 · hidden] · weightᵀ`.
-    unsafe fn recur_back(&self, rows: usize, sums: *const f32, out: *mut f32) {
+    unsafe fn recur_back(&self, transposed: &[f32], rows: usize, sums: *const f32, out: *mut f32) {
         let (hidden, gates) = (self.hidden, 4 * self.hidden);
-        let weight = (self.weight.as_ptr(), (gates, 1));
+        let weight = (transposed.as_ptr(), (1, hidden));
         // SAFETY: as in `recur`.
         unsafe { product((rows, hidden, gates), (out, hidden), (sums, (1, gates)), weight) }
     }
@@ -189,6 +191,18 @@ impl Sequence<'_> {
         }
         weight
     }
+}
+
+/// `[hidden, 4 · hidden]` to `[4 · hidden, hidden]`.
+fn transposed(weight: &[f32], hidden: usize) -> Vec<f32> {
+    let gates = 4 * hidden;
+    let mut transposed = vec![0.0; weight.len()];
+    for (row, values) in transposed.chunks_exact_mut(hidden.max(1)).enumerate() {
+        for (column, value) in values.iter_mut().enumerate() {
+            *value = weight[column * gates + row];
+        }
+    }
+    transposed
 }
 
 /// `out = a · b` for sizes (rows, columns, reduction), on this thread. `out` has its row stride beside it, `a`
