@@ -2,21 +2,18 @@
 //! activations add. `cargo bench --workspace --bench blocks [-- WORD ...]`.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::nn::{Activation, Linear, LinearConfig, PackInto, Packed, record_dispatch};
 use burn_sparse::pattern::format::{FloatType, PackedEntry, View};
 use burn_sparse::pattern::{self, Pattern, Scores, Search};
+use burn_sparse::report::alternate;
 use burn_sparse_kernels::{PackedTensors, sparse_linear};
 
 /// As the command's own: see there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-const SAMPLES: usize = 25;
-const SAMPLE_SECONDS: f64 = 3e-3;
 
 /// Features in and out of every layer, and what follows it.
 type Widths = &'static [(usize, usize, Activation)];
@@ -115,8 +112,14 @@ impl Block {
                 black_box(sparse_linear(x.clone(), weight, bias, *activation));
             }
         };
-        let [dense, sparse, kernels] =
-            alternate([&|| whole(&self.dense), &|| whole(&self.sparse), &kernels]);
+        let [dense, sparse, kernels] = alternate(
+            1,
+            [
+                &|repeats| (0..repeats).for_each(|_| whole(&self.dense)),
+                &|repeats| (0..repeats).for_each(|_| whole(&self.sparse)),
+                &|repeats| (0..repeats).for_each(|_| kernels()),
+            ],
+        );
         let ((), ran) = record_dispatch(|| whole(&self.sparse));
         let ran: Vec<String> = ran.iter().map(|ran| ran.choice.to_string()).collect();
         format!(
@@ -129,30 +132,4 @@ impl Block {
             ran.join(" "),
         )
     }
-}
-
-/// Median seconds of every run, samples taking turns.
-fn alternate<const N: usize>(runs: [&dyn Fn(); N]) -> [f64; N] {
-    let sample = |run: &dyn Fn(), repeats: usize| {
-        let started = Instant::now();
-        (0..repeats).for_each(|_| run());
-        started.elapsed().as_secs_f64() / repeats as f64
-    };
-    let repeats = runs.map(|run| {
-        let seconds = sample(run, 1).min(sample(run, 1));
-        ((SAMPLE_SECONDS / seconds).ceil() as usize).clamp(1, 10_000)
-    });
-    let mut times = [const { Vec::new() }; N];
-    for round in 0..=SAMPLES {
-        for (at, run) in runs.iter().enumerate() {
-            let seconds = sample(run, repeats[at]);
-            if round > 0 {
-                times[at].push(seconds);
-            }
-        }
-    }
-    times.map(|mut times| {
-        times.sort_by(f64::total_cmp);
-        times[SAMPLES / 2]
-    })
 }

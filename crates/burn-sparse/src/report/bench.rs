@@ -1,6 +1,5 @@
 use std::hint::black_box;
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
@@ -9,13 +8,8 @@ use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 use burn_sparse_pattern::{Packed, Pattern};
 use serde::{Deserialize, Serialize};
 
+use super::alternate;
 use crate::nn::{Linear, PackInto, record_dispatch};
-
-/// Alternating pairs of samples, after one to warm up.
-const SAMPLES: usize = 15;
-
-/// Seconds of one sample at least, so that the clock's own grain does not show.
-const SAMPLE_SECONDS: f64 = 2e-3;
 
 /// Bytes of packed weights that a GPU rotates through: more than its last cache holds, which would
 /// otherwise serve one layer's weights again and again.
@@ -79,21 +73,10 @@ pub fn bench(
     let (dense, sparse): (Vec<Linear>, Vec<Linear>) = pairs.unzip();
     let x = Tensor::<2>::random([batch, cols], Distribution::Uniform(-1.0, 1.0), device);
 
-    let repeats = [&dense, &sparse].map(|layers| {
-        // Once for every copy, since the first pass over each also uploads or compiles.
-        let seconds = sample(layers, &x, copies).min(sample(layers, &x, copies)) / copies as f64;
-        ((SAMPLE_SECONDS / seconds).ceil() as usize).clamp(copies, 10_000)
-    });
-    let mut times = [Vec::new(), Vec::new()];
-    for round in 0..=SAMPLES {
-        for (at, layers) in [&dense, &sparse].into_iter().enumerate() {
-            let seconds = sample(layers, &x, repeats[at]);
-            if round > 0 {
-                times[at].push(seconds / repeats[at] as f64);
-            }
-        }
-    }
-    let [dense_s, sparse_s] = times.map(median);
+    let [dense_s, sparse_s] = alternate(
+        copies,
+        [&|repeats| pass(&dense, &x, repeats), &|repeats| pass(&sparse, &x, repeats)],
+    );
     let (_, ran) = record_dispatch(|| sparse[0].forward(x.clone()));
     let choice = ran.first().map(|ran| ran.choice);
     let kernel = choice.map_or("none".into(), |choice| choice.to_string());
@@ -141,19 +124,12 @@ fn layers(
     (dense, sparse)
 }
 
-/// Seconds of `repeats` forward passes, the layers in turn.
-fn sample(layers: &[Linear], x: &Tensor<2>, repeats: usize) -> f64 {
-    let started = Instant::now();
+/// `repeats` forward passes, the layers in turn.
+fn pass(layers: &[Linear], x: &Tensor<2>, repeats: usize) {
     for layer in layers.iter().cycle().take(repeats) {
         black_box(layer.forward(x.clone()));
     }
     // Devices that run behind the host would otherwise only have been told what to do. A device that
     // fails shows it in the results, which tests read back.
     let _ = x.device().sync();
-    started.elapsed().as_secs_f64()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

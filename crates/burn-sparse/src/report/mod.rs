@@ -1,9 +1,11 @@
 //! Every layer of a model: its pattern, sparsity, mask hash, the kernel that ran, and its speed.
 
+mod alternate;
 mod bench;
 mod layers;
 pub mod plot;
 
+pub use alternate::alternate;
 pub use bench::{BenchRow, bench};
 pub use burn_sparse_kernels::Predicted;
 pub use layers::{LayerReport, layers};
