@@ -18,6 +18,7 @@
 
 mod autodiff;
 mod checked;
+mod conv2d;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
 mod flex;
@@ -31,6 +32,7 @@ mod select;
 mod stack;
 
 pub use checked::Checked;
+pub use conv2d::{Window, sparse_conv2d};
 pub use flex::peak_gflops;
 pub use functions::{drawn, masked, sparse_linear, sparse_linear_with};
 pub use layout::{Activation, Layout, Spec};
@@ -38,4 +40,4 @@ pub use lstm::{lstm_cell, lstm_sequence};
 pub use ops::SparseOps;
 pub use packed_tensors::PackedTensors;
 pub use place::Place;
-pub use select::{Choice, KernelName, Predicted, Reason, select};
+pub use select::{Choice, KernelName, Predicted, Reason, select, select_conv2d};

@@ -107,6 +107,22 @@ const FEW_ROWS: usize = 8;
 /// this was written on. On training devices a sparse kernel runs at any cost: the dense product would
 /// unpack the weight at every step.
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
+    select_by(weight, n, dtype, device, flex::choose)
+}
+
+/// Chooses the kernel for a convolution with `n` output pixels, as [`select`] does for tokens; on the CPU
+/// among those that read windows from the pictures themselves.
+pub fn select_conv2d(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
+    select_by(weight, n, dtype, device, flex::choose_tiled)
+}
+
+fn select_by(
+    weight: &PackedTensors,
+    n: usize,
+    dtype: DType,
+    device: &Device,
+    on_cpu: fn(&flex::Matrix, usize, Isa) -> flex::Chosen,
+) -> Choice {
     let family = match weight.layout {
         Layout::Grouped { .. } => "grouped",
         Layout::Balanced { .. } => "balanced",
@@ -136,7 +152,7 @@ pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -
         return unsupported("the CPU kernels read weights in f32, bf16 and f16");
     }
     let isa = Isa::detect();
-    let chosen = flex::choose(&weight.matrix(), n, isa);
+    let chosen = on_cpu(&weight.matrix(), n, isa);
     let predicted = Predicted { sparse_us: chosen.sparse * 1e6, dense_us: chosen.dense * 1e6 };
     let thin = weight.rows.min(weight.cols) < THIN;
     let few = weight.rows < FEW_ROWS;

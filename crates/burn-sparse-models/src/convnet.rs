@@ -1,11 +1,9 @@
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{Initializer, PaddingConfig2d};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_sparse::nn::{Activation, Linear, LinearConfig};
+use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, Linear, LinearConfig};
 
 use crate::classification::classified;
 
@@ -44,14 +42,14 @@ impl ConvNetConfig {
     pub fn init(&self, device: &Device) -> ConvNet {
         let (first, second, third) = (self.channels, 2 * self.channels, 4 * self.channels);
         let conv = |inputs, outputs, side: usize| {
-            Conv2dConfig::new([inputs, outputs], [side, side])
+            let config = Conv2dConfig::new([inputs, outputs], [side, side])
                 .with_stride([2, 2])
                 .with_padding(PaddingConfig2d::Explicit(side / 2, side / 2, side / 2, side / 2))
                 .with_initializer(Initializer::KaimingUniform {
                     gain: std::f64::consts::SQRT_2,
                     fan_out_only: false,
-                })
-                .init(device)
+                });
+            Conv2d::new(&config, device)
         };
         ConvNet {
             conv1: conv(3, first, 5),
@@ -70,9 +68,9 @@ impl ConvNet {
     /// - input: `[batch, 3, 32, 32]`
     /// - output: `[batch, classes]`
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let x = relu(self.conv1.forward(images));
-        let x = relu(self.conv2.forward(x));
-        let x = relu(self.conv3.forward(x));
+        let x = self.conv1.forward_with(images, Activation::Relu);
+        let x = self.conv2.forward_with(x, Activation::Relu);
+        let x = self.conv3.forward_with(x, Activation::Relu);
         let x = self.fc.forward_with(x.flatten(1, 3), Activation::Relu);
         self.head.forward(x)
     }

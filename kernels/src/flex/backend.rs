@@ -6,8 +6,8 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 
 use super::simd::Isa;
-use super::{Store, Value, Weight, choose, gradient, masked, run};
-use crate::{SparseOps, Spec};
+use super::{Store, Value, Weight, choose, conv2d, gradient, masked, run};
+use crate::{SparseOps, Spec, Window};
 
 impl SparseOps for Flex {
     fn sparse_linear(
@@ -120,7 +120,7 @@ fn bytes(mask: &FlexTensor) -> &[u8] {
     mask.as_slice().expect("masks are bytes")
 }
 
-fn tensor(data: Vec<f32>, shape: [usize; 2]) -> FlexTensor {
+fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
     let layout = burn_flex::Layout::contiguous(Shape::new(shape));
     FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
 }
@@ -128,6 +128,25 @@ fn tensor(data: Vec<f32>, shape: [usize; 2]) -> FlexTensor {
 /// `functions` has refused every other type before dispatch.
 fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
+}
+
+/// The weight of these tensors and the convolution of `x [batch, channels, height, width]` with it.
+pub(crate) fn convolve(
+    tensors: &[FlexTensor; 4],
+    x: &FlexTensor,
+    window: &Window,
+    store: Store<'_>,
+    spec: Spec,
+) -> FlexTensor {
+    let shape: [usize; 4] = x.layout().shape().dims();
+    let (isa, x) = (Isa::detect(), floats(x));
+    let y = match tensors[0].dtype() {
+        DType::BF16 => conv2d(isa, &weight::<bf16>(tensors, spec), x, shape, window, store),
+        DType::F16 => conv2d(isa, &weight::<f16>(tensors, spec), x, shape, window, store),
+        _ => conv2d(isa, &weight::<f32>(tensors, spec), x, shape, window, store),
+    };
+    let [height, width] = window.output([shape[2], shape[3]]);
+    tensor(y, [shape[0], spec.rows, height, width])
 }
 
 fn forward<V: Value + Element + Pod>(

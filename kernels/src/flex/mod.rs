@@ -19,15 +19,17 @@ pub(crate) mod lstm;
 mod masked;
 mod parallel;
 mod peak;
+mod pixels;
 mod rows;
 mod simd;
 mod smooth;
 mod store;
 mod tile;
+mod tokens;
 mod value;
 mod weight;
 
-pub(crate) use cost::{Matrix, choose};
+pub(crate) use cost::{Chosen, Matrix, choose, choose_tiled};
 pub(crate) use kernel::Kernel;
 pub use peak::peak_gflops;
 pub(crate) use simd::Isa;
@@ -35,7 +37,12 @@ pub(crate) use store::Store;
 pub(crate) use value::{Value, reads};
 pub(crate) use weight::Weight;
 
+pub(crate) use backend::convolve;
+
+use pixels::conv2d;
+
 use parallel::Shared;
+use tokens::Lines;
 
 /// `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`.
 ///
@@ -58,7 +65,10 @@ pub(crate) fn run<V: Value>(
         match kernel {
             Kernel::Decode => decode::run(isa, weight, x, store, out),
             Kernel::LookUp => look_up::run(isa, weight, x, store, out),
-            Kernel::Tiles | Kernel::Rows => tile::run(isa, weight, x, store, out),
+            Kernel::Tiles | Kernel::Rows => {
+                let (cols, rows) = (weight.cols, weight.rows);
+                tile::run(isa, weight, &Lines { x, cols, y: out, rows }, store);
+            }
         }
     }
     // SAFETY: every kernel writes every row of every token; zeroing first would touch all of it twice.

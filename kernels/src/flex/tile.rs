@@ -2,6 +2,7 @@
 
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
+use super::tokens::Tokens;
 use super::{Store, Value, Weight, grouped, rows};
 use crate::Layout;
 use crate::layout::TILE_ROWS;
@@ -56,24 +57,17 @@ pub(crate) fn width(isa: Isa, tile: &Tile) -> usize {
 pub(crate) fn run<V: Value>(
     isa: Isa,
     weight: &Weight<'_, V>,
-    x: &[f32],
+    tokens: &impl Tokens,
     store: Store<'_>,
-    y: Shared,
 ) {
-    let n = x.len() / weight.cols;
+    let n = tokens.count();
     let team = team(weight.work() * n, size_of::<V>() * weight.work());
     let tiles = cut(isa, weight.layout, n, team.threads);
     let (x_rows, y_rows, rows) = (weight.tile_rows(), weight.padded_rows(), weight.rows);
-    let pack = |tile: &Tile, features, xt| {
-        dispatch(isa, Pack { x, cols: weight.cols, tile, features, xt });
-    };
     let multiply = |tile: &Tile, units, xt, yt| {
         with_scratch(window(weight), |window| {
             dispatch(isa, Multiply { weight, store, tile, units, xt, yt, window });
         });
-    };
-    let unpack = |tile: &Tile, range, yt| {
-        dispatch(isa, Unpack { yt, rows, tile, range, y });
     };
     if tiles.len() >= team.threads {
         // Whole tiles per thread: packed input and output stay in its own cache.
@@ -83,9 +77,9 @@ pub(crate) fn run<V: Value>(
             with_scratch((x_rows + y_rows) * width, |scratch| {
                 let (xt, yt) = scratch.split_at_mut(x_rows * width);
                 let (xt, yt) = (Shared::new(xt), Shared::new(yt));
-                pack(tile, 0..x_rows, xt);
+                tokens.pack(isa, tile, 0..x_rows, xt);
                 multiply(tile, 0..units(weight), xt, yt);
-                unpack(tile, 0..rows, yt);
+                tokens.unpack(isa, tile, 0..rows, yt);
             });
         });
     } else {
@@ -99,9 +93,9 @@ pub(crate) fn run<V: Value>(
                 let share = |len, run: &(dyn Fn(std::ops::Range<usize>) + Sync)| {
                     for_each_part(parts, team, |at| run(part(len, at, parts)));
                 };
-                share(x_rows, &|features| pack(tile, features, xt));
+                share(x_rows, &|features| tokens.pack(isa, tile, features, xt));
                 share(units(weight), &|units| multiply(tile, units, xt, yt));
-                share(rows, &|range| unpack(tile, range, yt));
+                share(rows, &|range| tokens.unpack(isa, tile, range, yt));
             });
         }
     }

@@ -81,7 +81,7 @@ impl Fused {
 
     fn packed<const D: usize>(&self, weight: &PackedTensors, input: Tensor<D>) -> Tensor<D> {
         let tokens = input.shape().num_elements() / weight.cols.max(1);
-        let call = Call { tokens, dtype: input.dtype(), device: input.device() };
+        let call = Call::new(tokens, &input);
         let choice =
             self.memory.choice(call, |call| select(weight, call.tokens, call.dtype, &call.device));
         for layer in &self.layers {

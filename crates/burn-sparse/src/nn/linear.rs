@@ -59,7 +59,7 @@ impl Linear {
         if let Some(packed) = self.weight.reparameterization::<Packed>() {
             let base = self.weight.base();
             let tokens = input.shape().num_elements() / packed.view().cols().max(1);
-            let call = Call { tokens, dtype: input.dtype(), device: input.device() };
+            let call = Call::new(tokens, &input);
             let choice = packed.choice(&base, call);
             dispatched(self.weight.id, &choice);
             match choice {

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Shape, Tensor};
 use burn_sparse_kernels::{Choice, Place};
 
 /// What a packed weight remembers from one call to the next: small layers run for no longer than it takes
@@ -20,15 +20,26 @@ pub(crate) struct Call {
     pub(crate) tokens: usize,
     pub(crate) dtype: DType,
     pub(crate) device: Device,
+    /// Devices are equal whether they train or not.
+    trains: bool,
+}
+
+impl Call {
+    /// A call with this input.
+    pub(crate) fn new<const D: usize>(tokens: usize, input: &Tensor<D>) -> Self {
+        let (dtype, device) = (input.dtype(), input.device());
+        Self { tokens, dtype, trains: device.is_autodiff(), device }
+    }
 }
 
 /// The dense form of a weight.
 #[derive(Debug)]
 struct Dense {
     /// Held, so that no other values can come to lie where these do.
-    _values: Tensor<2>,
+    _values: Tensor<1>,
     place: Option<Place>,
-    dense: Tensor<2>,
+    dense: Tensor<1>,
+    shape: Shape,
 }
 
 impl Memory {
@@ -46,21 +57,24 @@ impl Memory {
     }
 
     /// The dense weight of `values`, unpacked once for as long as they stay the same.
-    pub(crate) fn dense(
+    pub(crate) fn dense<const D: usize, const E: usize>(
         &self,
-        values: Tensor<2>,
-        unpack: impl FnOnce(&Tensor<2>) -> Tensor<2>,
-    ) -> Tensor<2> {
+        values: Tensor<D>,
+        unpack: impl FnOnce(&Tensor<D>) -> Tensor<E>,
+    ) -> Tensor<E> {
         let place = Place::of(&values);
         let mut state = self.state();
-        match &state.dense {
-            Some(kept) if place.is_some() && kept.place == place => kept.dense.clone(),
-            _ => {
-                let dense = unpack(&values);
-                state.dense = Some(Dense { _values: values, place, dense: dense.clone() });
-                dense
-            }
+        if let Some(kept) = &state.dense
+            && place.is_some()
+            && kept.place == place
+        {
+            return kept.dense.clone().reshape(kept.shape.clone());
         }
+        let dense = unpack(&values);
+        let (values, shape) = (values.flatten(0, D - 1), dense.shape());
+        let flat = dense.clone().flatten(0, E - 1);
+        state.dense = Some(Dense { _values: values, place, dense: flat, shape });
+        dense
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -58,14 +58,18 @@ impl Packed {
 
     /// Which kernel answers a call.
     pub(crate) fn choice(&self, base: &Tensor<2>, call: Call) -> Choice {
-        let choose = |call: &Call| {
+        self.choice_by(call, |call| {
             select(&self.tensors(base.clone()), call.tokens, call.dtype, &call.device)
-        };
+        })
+    }
+
+    /// What `choose` says of a call, or has said of one like it.
+    pub(crate) fn choice_by(&self, call: Call, choose: impl FnOnce(&Call) -> Choice) -> Choice {
         self.memory.choice(call, choose)
     }
 
     /// The dense weight, unpacked once.
-    pub(crate) fn dense(&self, base: Tensor<2>) -> Tensor<2> {
+    pub(crate) fn dense<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
         self.memory.dense(base, |base| self.apply(base.clone()))
     }
 }

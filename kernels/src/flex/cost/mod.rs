@@ -42,7 +42,14 @@ pub(crate) struct Chosen {
 
 /// The fastest kernel for `n` tokens.
 pub(crate) fn choose(matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
-    costs().choose(matrix, n, isa)
+    costs().choose(Kernel::candidates(matrix.layout, n, isa), matrix, n)
+}
+
+/// The same among the kernels that take tiles of tokens.
+pub(crate) fn choose_tiled(matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
+    let candidates = Kernel::candidates(matrix.layout, n, isa);
+    let tiled = candidates.filter(|kernel| matches!(kernel, Kernel::Tiles | Kernel::Rows));
+    costs().choose(tiled, matrix, n)
 }
 
 /// What Burn's dense product is called in a table.
@@ -76,9 +83,14 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    fn choose(&self, matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
+    fn choose(
+        &self,
+        candidates: impl Iterator<Item = Kernel>,
+        matrix: &Matrix,
+        n: usize,
+    ) -> Chosen {
         let dense = self.predict(DENSE, matrix, n);
-        let candidates = Kernel::candidates(matrix.layout, n, isa).map(|kernel| {
+        let candidates = candidates.map(|kernel| {
             let sparse = self.predict(subject(kernel, matrix.layout), matrix, n);
             Chosen { kernel, sparse, dense }
         });
@@ -186,11 +198,16 @@ mod tests {
         };
         let grouped = Layout::Grouped { vector: 32 };
         for n in [1, 16, 128, 1024] {
-            let chosen = built_in().choose(&packed(grouped, 0.9), n, isa);
+            let chosen =
+                built_in().choose(Kernel::candidates(grouped, n, isa), &packed(grouped, 0.9), n);
             assert!(chosen.sparse < chosen.dense / 4.0, "{chosen:?}");
         }
         // Single weights at a sparsity that skips less work than gathering adds.
-        let chosen = built_in().choose(&packed(Layout::Rows, 0.3), 512, isa);
+        let chosen = built_in().choose(
+            Kernel::candidates(Layout::Rows, 512, isa),
+            &packed(Layout::Rows, 0.3),
+            512,
+        );
         assert!(chosen.sparse > chosen.dense, "{chosen:?}");
     }
 

@@ -1,0 +1,142 @@
+//! Convolutions with packed kernels against float64, on awkward geometry, through Burn's own dispatch.
+
+use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
+use burn_sparse_kernels::{
+    Activation, Choice, PackedTensors, Window, select_conv2d, sparse_conv2d,
+};
+use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
+
+fn noise(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
+}
+
+fn devices() -> Vec<Device> {
+    vec![
+        Device::flex(),
+        #[cfg(feature = "wgpu")]
+        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "cuda")]
+        Device::cuda(0),
+    ]
+}
+
+/// `[out, kernel row · kernel column · in]` for `x [batch, in, height, width]`, in float64.
+fn reference(
+    weight: &[f32],
+    rows: usize,
+    x: &[f32],
+    shape: [usize; 4],
+    window: &Window,
+) -> Vec<f64> {
+    let [batch, channels, height, width] = shape;
+    let [out_height, out_width] = window.output([height, width]);
+    let cols = channels * window.kernel[0] * window.kernel[1];
+    let mut y = Vec::new();
+    for sample in 0..batch {
+        for row in 0..rows {
+            for place in 0..out_height * out_width {
+                let (oy, ox) = (place / out_width, place % out_width);
+                let mut sum = 0.0;
+                for col in 0..cols {
+                    let (tap, channel) = (col / channels, col % channels);
+                    let (ky, kx) = (tap / window.kernel[1], tap % window.kernel[1]);
+                    let iy = oy * window.stride[0] + ky * window.dilation[0];
+                    let ix = ox * window.stride[1] + kx * window.dilation[1];
+                    let (iy, ix) = (
+                        iy.wrapping_sub(window.padding[0].0),
+                        ix.wrapping_sub(window.padding[1].0),
+                    );
+                    if iy < height && ix < width {
+                        let at = ((sample * channels + channel) * height + iy) * width + ix;
+                        sum += f64::from(weight[row * cols + col]) * f64::from(x[at]);
+                    }
+                }
+                y.push(sum);
+            }
+        }
+    }
+    y
+}
+
+#[test]
+fn every_layout_agrees_with_a_float64_convolution_on_any_geometry() {
+    let window = |kernel, stride, dilation, padding| Window { kernel, stride, dilation, padding };
+    let cases = [
+        ([1, 3, 8, 8], 32, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
+        ([3, 4, 7, 9], 17, window([3, 3], [2, 2], [1, 1], [(1, 1), (1, 1)])),
+        ([2, 5, 6, 5], 31, window([5, 3], [1, 1], [1, 1], [(2, 1), (0, 3)])),
+        ([7, 33, 4, 7], 16, window([1, 1], [2, 3], [1, 1], [(0, 0), (0, 0)])),
+        ([2, 4, 9, 11], 33, window([3, 3], [1, 1], [2, 3], [(0, 0), (0, 0)])),
+        ([5, 4, 1, 1], 16, window([2, 2], [1, 1], [1, 1], [(3, 2), (4, 3)])),
+        ([1, 9, 1, 70], 64, window([1, 3], [1, 1], [1, 1], [(0, 0), (1, 1)])),
+        ([1, 1, 2, 2], 1, window([2, 2], [1, 1], [1, 1], [(0, 0), (0, 0)])),
+        ([40, 8, 16, 16], 48, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
+    ];
+    let patterns = [
+        "unstructured",
+        "balanced(block=32)",
+        "balanced(block=7)",
+        "vector-wise(vector=16)",
+        "shfl-bw(vector=8)",
+        "block-wise(block=4)",
+    ];
+    let mut ran = 0;
+    for device in devices() {
+        for text in patterns {
+            let pattern: Pattern = text.parse().unwrap();
+            for (shape, rows, window) in cases {
+                let cols = shape[1] * window.kernel[0] * window.kernel[1];
+                let weights = noise(rows * cols);
+                let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+                let scores = Scores::new(rows, cols, &scores).unwrap();
+                let Ok(found) = pattern.project(&scores, 0.5, &Search::default()) else { continue };
+                let order = found.row_order.as_ref();
+                let packed = Packed::pack(&pattern, &weights, &found.mask, order).unwrap();
+                let dense = packed.unpack();
+                let (x, bias) = (noise(shape.iter().product()), noise(rows));
+                let expected = reference(&dense, rows, &x, shape, &window);
+                let tensors = PackedTensors::from_packed(&packed, &device);
+                let tracked = device.clone().autodiff();
+                // A training device always names a sparse kernel, where an inference one may prefer dense.
+                let [height, width] = window.output([shape[2], shape[3]]);
+                let n = shape[0] * height * width;
+                let Choice::Sparse { name, .. } = select_conv2d(&tensors, n, DType::F32, &tracked)
+                else {
+                    panic!("a sparse kernel")
+                };
+                for (dtype, tolerance) in [(FloatDType::F32, 1e-5), (FloatDType::BF16, 0.02)] {
+                    if dtype == FloatDType::BF16 && device != Device::flex() {
+                        continue;
+                    }
+                    let tensors = tensors.clone().cast(dtype);
+                    let x = Tensor::from_data(TensorData::new(x.clone(), shape), &device);
+                    let b = Tensor::from_data(TensorData::new(bias.clone(), [rows]), &device);
+                    let relu = Activation::Relu;
+                    let y = sparse_conv2d(x, &tensors, Some(b), relu, &window, name);
+                    assert_eq!(y.dims(), [shape[0], rows, height, width]);
+                    let y: Vec<f32> = y.into_data().try_into_vec().unwrap();
+                    for (at, (y, sum)) in y.iter().zip(&expected).enumerate() {
+                        let row = at / (height * width) % rows;
+                        let right = (sum + f64::from(bias[row])).max(0.0);
+                        let allowed = tolerance * (cols as f64).sqrt().max(1.0);
+                        let off = (f64::from(*y) - right).abs();
+                        assert!(
+                            off <= allowed,
+                            "{text} {shape:?} {window:?} {at}: {y}, not {right}"
+                        );
+                    }
+                    ran += 1;
+                }
+            }
+        }
+    }
+    assert!(ran > 60, "{ran}");
+}
+
+#[test]
+fn a_kernel_that_does_not_fit_its_picture_has_no_output() {
+    let window =
+        Window { kernel: [3, 3], stride: [1, 2], dilation: [1, 1], padding: [(0, 0), (1, 1)] };
+    assert_eq!(window.output([2, 5]), [0, 3]);
+    assert_eq!(window.output([3, 1]), [1, 1]);
+}

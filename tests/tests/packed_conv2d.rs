@@ -1,0 +1,134 @@
+//! `burn_sparse::nn::Conv2d`: burn-nn's own where nothing is packed, and the same function where it is.
+
+use burn::module::Module;
+use burn::nn::PaddingConfig2d;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, record_dispatch};
+use burn_sparse_tests::models::{one_shot, seeded};
+
+#[derive(Module, Debug)]
+struct Net {
+    conv: Conv2d,
+}
+
+fn input(shape: [usize; 4], device: &Device) -> Tensor<4> {
+    let count = shape.iter().product();
+    let values: Vec<f32> =
+        (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn net(config: &Conv2dConfig) -> Net {
+    let device = Device::flex().autodiff();
+    seeded(&device, 7, |device| Net { conv: Conv2d::new(config, device) })
+}
+
+fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {
+    assert_eq!(found.dims(), expected.dims(), "{what}");
+    let [found, expected] =
+        [found, expected].map(|tensor| tensor.into_data().try_into_vec::<f32>().unwrap());
+    for (found, expected) in found.iter().zip(&expected) {
+        let close = (found - expected).abs() < 1e-5 * (1.0 + expected.abs());
+        assert!(close, "{what}: {found} instead of {expected}");
+    }
+}
+
+const PATTERNS: [&str; 4] = [
+    "pattern = { kind = \"shfl-bw\", vector = 8 }",
+    "pattern = { kind = \"balanced\", block = 9 }",
+    "pattern = { kind = \"block-wise\", block = 4 }",
+    "pattern = { kind = \"unstructured\" }",
+];
+
+/// Geometry with the height and width of the input.
+fn geometries() -> Vec<(Conv2dConfig, [usize; 2])> {
+    let config = |channels, kernel| Conv2dConfig::new(channels, kernel);
+    let explicit = PaddingConfig2d::Explicit;
+    vec![
+        (config([4, 16], [3, 3]).with_padding(explicit(1, 1, 1, 1)), [8, 8]),
+        (config([5, 12], [3, 3]).with_stride([2, 2]).with_padding(explicit(1, 1, 1, 1)), [7, 9]),
+        (config([3, 31], [5, 3]).with_padding(explicit(2, 0, 1, 3)), [6, 5]),
+        (config([6, 8], [1, 1]), [5, 3]),
+        (config([33, 16], [1, 1]).with_stride([2, 3]), [4, 7]),
+        (config([4, 24], [3, 3]).with_dilation([2, 3]), [9, 11]),
+        (config([4, 16], [2, 4]).with_padding(PaddingConfig2d::Same), [6, 5]),
+        (config([4, 16], [3, 3]).with_stride([3, 2]).with_padding(PaddingConfig2d::Same), [8, 7]),
+        // Windows that see nothing but padding, and pictures of one row or column.
+        (config([4, 16], [2, 2]).with_padding(explicit(3, 4, 2, 3)), [1, 1]),
+        (config([9, 8], [1, 3]).with_padding(explicit(0, 1, 0, 1)), [1, 40]),
+        (config([9, 8], [3, 1]).with_stride([2, 1]).with_padding(explicit(1, 0, 1, 0)), [33, 1]),
+    ]
+}
+
+#[test]
+fn with_burns_own_record_it_is_burns_own_convolution() {
+    let device = Device::flex();
+    for (config, [height, width]) in geometries() {
+        let stock = seeded(&device, 3, |device| config.init(device));
+        let ours = Conv2d::new(&config, &device);
+        let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
+        let x = input([2, config.channels[0], height, width], &device);
+        close(ours.forward(x.clone()), stock.forward(x), &format!("{config:?}"));
+    }
+}
+
+#[test]
+fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
+    let device = Device::flex();
+    for (config, [height, width]) in geometries() {
+        for keys in PATTERNS {
+            let pruned = one_shot(net(&config), &format!("{keys}\nsparsity = 0.75"));
+            let (masked, packed) = (pruned.model.valid(), pruned.pack().unwrap());
+            // Layers this small may run dense; on a training device a sparse kernel runs at any cost, by way
+            // of unfolded windows. `kernels/tests/conv2d.rs` has the kernels themselves.
+            for (batch, activation) in
+                [(1, Activation::None), (9, Activation::Relu), (70, Activation::Gelu)]
+            {
+                let what = format!("{keys} {config:?} {batch}");
+                let x = input([batch, config.channels[0], height, width], &device);
+                let expected = masked.conv.forward_with(x.clone(), activation);
+                let forward = || packed.valid().conv.forward_with(x.clone(), activation);
+                let (found, ran) = record_dispatch(forward);
+                assert_eq!(ran.len(), 1, "{what}");
+                close(found, expected.clone(), &what);
+                let trained =
+                    input([batch, config.channels[0], height, width], &device.clone().autodiff());
+                let (found, ran) =
+                    record_dispatch(|| packed.conv.forward_with(trained, activation));
+                assert!(ran[0].choice.to_string().starts_with("flex-"), "{what}");
+                close(found.inner(), expected, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_kernels_pass_the_gradient_of_masked_ones_on() {
+    let device = Device::flex().autodiff();
+    for (config, [height, width]) in geometries() {
+        let pruned = one_shot(net(&config), &format!("{}\nsparsity = 0.5", PATTERNS[0]));
+        let packed = pruned.pack().unwrap();
+        let gradient = |model: &Net| {
+            let x = input([2, config.channels[0], height, width], &device).require_grad();
+            let grads = model.conv.forward(x.clone()).powi_scalar(2).sum().backward();
+            let bias = model.conv.bias.as_ref().unwrap().val();
+            (x.grad(&grads).unwrap(), bias.grad(&grads).unwrap())
+        };
+        let ((x1, b1), (x2, b2)) = (gradient(&packed), gradient(&pruned.model));
+        close(x1, x2, &format!("{config:?}"));
+        close(b1, b2, &format!("{config:?}"));
+    }
+}
+
+#[test]
+fn convolutions_in_groups_run_dense_and_say_why() {
+    let config = Conv2dConfig::new([16, 16], [3, 3]).with_groups(2);
+    let pruned = one_shot(net(&config), &format!("{}\nsparsity = 0.5", PATTERNS[0]));
+    let x = input([2, 16, 6, 6], &Device::flex());
+    let expected = pruned.model.valid().conv.forward(x.clone());
+    let packed = pruned.pack().unwrap().valid();
+    let (found, ran) = record_dispatch(|| packed.conv.forward(x));
+    close(found, expected, "in groups");
+    let said = ran[0].choice.to_string();
+    assert_eq!(said, "dense, because no sparse kernel is built for convolutions in groups");
+}
