@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::parallel::Shared;
-use super::simd::Isa;
+use super::simd::{Isa, Simd, Work, dispatch};
 use super::tile::width;
 use super::tile::{self, Tile};
 use super::tokens::Tokens;
@@ -78,35 +78,89 @@ impl Pixels<'_> {
         runs
     }
 
-    /// One feature of one run: a stretch of an input row, zeros where the window hangs over its edge.
-    fn read(&self, feature: usize, run: &Run, to: &mut [f32]) {
+    /// What the tap of a kernel sees in a run.
+    fn sight(&self, tap: usize, run: &Run) -> Sight {
         let [_, channels, height, width] = self.shape;
-        let (tap, channel) = (feature / channels, feature % channels);
         let Window { kernel, stride, dilation, padding } = self.window;
         let taps = [tap / kernel[1], tap % kernel[1]];
         // In coordinates that begin at the padding, so that nothing is negative.
         let row = run.row * stride[0] + taps[0] * dilation[0];
         if row < padding[0].0 || row >= padding[0].0 + height {
-            return to.fill(0.0);
+            return Sight { begin: 0, end: 0, from: 0 };
         }
-        let line = (run.sample * channels + channel) * height + row - padding[0].0;
-        let line = &self.x[line * width..][..width];
+        let line = run.sample * channels * height + row - padding[0].0;
         let (step, before) = (stride[1], padding[1].0);
         let first = run.column * step + taps[1] * dilation[1];
-        // The tokens whose column lies in the picture.
-        let begin = before.saturating_sub(first).div_ceil(step).min(to.len());
-        let end = (before + width).saturating_sub(first).div_ceil(step).clamp(begin, to.len());
-        to[..begin].fill(0.0);
-        to[end..].fill(0.0);
-        if begin == end {
-            return;
+        let begin = before.saturating_sub(first).div_ceil(step).min(run.len);
+        let end = (before + width).saturating_sub(first).div_ceil(step).clamp(begin, run.len);
+        let column = (first + begin * step).saturating_sub(before);
+        Sight { begin, end, from: line * width + column }
+    }
+}
+
+/// The tokens of a run, from its first, whose column lies in the picture, and where the first of these is in
+/// the first channel.
+struct Sight {
+    begin: usize,
+    end: usize,
+    from: usize,
+}
+
+/// Some channels of one tap, for all tokens of a tile.
+struct Taps<'a> {
+    pixels: &'a Pixels<'a>,
+    tap: usize,
+    channels: Range<usize>,
+    runs: &'a [Run],
+    /// The row of the tap's first channel.
+    to: *mut f32,
+    width: usize,
+}
+
+impl Work for Taps<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let [_, _, height, width] = self.pixels.shape;
+        let step = self.pixels.window.stride[1];
+        for run in self.runs {
+            let sight = self.pixels.sight(self.tap, run);
+            let len = sight.end - sight.begin;
+            for channel in self.channels.clone() {
+                // SAFETY: `to` has a row of `width` floats for every channel, and the run lies in it; what is
+                // in sight lies in the picture, which `x` holds for every channel.
+                unsafe {
+                    let to = self.to.add(channel * self.width + run.at);
+                    let from = self.pixels.x.as_ptr().add(sight.from + channel * height * width);
+                    fill::<S>(to, sight.begin);
+                    fill::<S>(to.add(sight.end), run.len - sight.end);
+                    let to = to.add(sight.begin);
+                    if step == 1 {
+                        for at in (0..len).step_by(S::LANES) {
+                            let count = S::LANES.min(len - at);
+                            S::store_first(to.add(at), S::load_first(from.add(at), count), count);
+                        }
+                    } else {
+                        for at in 0..len {
+                            *to.add(at) = *from.add(at * step);
+                        }
+                    }
+                }
+            }
         }
-        let line = &line[first + begin * step - before..];
-        let inside = &mut to[begin..end];
-        match step {
-            1 => inside.copy_from_slice(&line[..inside.len()]),
-            _ => inside.iter_mut().zip(line.iter().step_by(step)).for_each(|(to, x)| *to = *x),
-        }
+    }
+}
+
+/// Zeros.
+///
+/// # Safety
+/// `to` holds `len` floats.
+#[inline(always)]
+unsafe fn fill<S: Simd>(to: *mut f32, len: usize) {
+    for at in (0..len).step_by(S::LANES) {
+        // SAFETY: passed on.
+        unsafe { S::store_first(to.add(at), S::zero(), S::LANES.min(len - at)) };
     }
 }
 
@@ -117,19 +171,22 @@ impl Tokens for Pixels<'_> {
 
     fn pack(&self, isa: Isa, tile: &Tile, features: Range<usize>, xt: Shared) {
         let width = width(isa, tile);
-        let runs = self.runs(tile);
-        for feature in features {
+        let (runs, channels) = (self.runs(tile), self.shape[1]);
+        for feature in features.clone() {
+            let seen = if feature < self.cols { tile.tokens } else { 0 };
             // SAFETY: `xt` has a row of `width` floats for every feature, and nobody else has this one.
-            let line =
-                unsafe { std::slice::from_raw_parts_mut(xt.get().add(feature * width), width) };
-            line[tile.tokens..].fill(0.0);
-            if feature >= self.cols {
-                line.fill(0.0);
-                continue;
-            }
-            for run in &runs {
-                self.read(feature, run, &mut line[run.at..run.at + run.len]);
-            }
+            unsafe { xt.get().add(feature * width + seen).write_bytes(0, width - seen) };
+        }
+        let end = features.end.min(self.cols);
+        let mut from = features.start;
+        while from < end {
+            let tap = from / channels;
+            let to = end.min((tap + 1) * channels);
+            let channels = from - tap * channels..to - tap * channels;
+            // SAFETY: as above, for the rows of these channels.
+            let first = unsafe { xt.get().add(tap * self.shape[1] * width) };
+            dispatch(isa, Taps { pixels: self, tap, channels, runs: &runs, to: first, width });
+            from = to;
         }
     }
 

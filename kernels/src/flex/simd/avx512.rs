@@ -37,6 +37,16 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(to, value) }
     }
     #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self::F {
+        // SAFETY: as in `zero`; lanes past `count` are not read.
+        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(to: *mut f32, value: Self::F, count: usize) {
+        // SAFETY: as in `zero`; lanes past `count` are not written.
+        unsafe { _mm512_mask_storeu_ps(to, first(count), value) }
+    }
+    #[inline(always)]
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { _mm512_fmadd_ps(a, b, c) }
@@ -136,4 +146,10 @@ impl Simd for Avx512 {
         // SAFETY: as in `zero`; only five bits of an index count.
         unsafe { _mm512_permutex2var_ps(low, index, high) }
     }
+}
+
+/// The first `count` of 16 lanes.
+#[inline(always)]
+fn first(count: usize) -> __mmask16 {
+    ((1_u32 << count) - 1) as __mmask16
 }

@@ -1,0 +1,96 @@
+//! Convolutions of ResNet-20 and of wider networks: Burn's own beside ours packed.
+//! `cargo bench --workspace --bench convolution [-- WORD ...]`.
+
+use std::hint::black_box;
+
+use burn::module::Module;
+use burn::nn::PaddingConfig2d;
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse::nn::{Conv2d, Conv2dConfig, record_dispatch};
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse::report::alternate;
+
+/// As the command's own: see there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    println!("{:<66} {:>11} {:>11}", "", "dense", "packed");
+    // In, out, side of the kernel and of the picture.
+    for (channels, out, kernel, side) in [
+        (16, 16, 3, 32),
+        (32, 32, 3, 16),
+        (64, 64, 3, 8),
+        (128, 128, 3, 16),
+        (256, 256, 3, 14),
+        (256, 1024, 1, 14),
+    ] {
+        for pattern in
+            ["{ kind = \"balanced\", block = 32 }", "{ kind = \"shfl-bw\", vector = 16 }"]
+        {
+            for sparsity in [0.75, 0.9] {
+                for batch in [1, 32] {
+                    let kind = pattern.split('"').nth(1).unwrap_or_default();
+                    let name = format!(
+                        "{kernel}x{kernel} {channels}->{out} on {side}x{side} {kind} {:.0} % batch {batch}",
+                        100.0 * sparsity
+                    );
+                    if words.iter().all(|word| name.contains(word.as_str())) {
+                        let padding = kernel / 2;
+                        let padding = PaddingConfig2d::Explicit(padding, padding, padding, padding);
+                        let config = Conv2dConfig::new([channels, out], [kernel, kernel]);
+                        let config = config.with_padding(padding);
+                        time(&name, &config, side, pattern, sparsity, batch);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[derive(Module, Debug)]
+struct Layer {
+    conv: Conv2d,
+}
+
+fn time(
+    name: &str,
+    config: &Conv2dConfig,
+    side: usize,
+    pattern: &str,
+    sparsity: f64,
+    batch: usize,
+) {
+    let device = Device::flex();
+    let recipe: Recipe = format!(
+        "version = 1\ntask = \"bench\"\n[[prune]]\npattern = {pattern}\nsparsity = {sparsity}\n\
+         end = \"0 steps\"\n"
+    )
+    .parse()
+    .expect("a recipe");
+    let layer = Layer { conv: Conv2d::new(config, &device.clone().autodiff()) };
+    let dense = layer.conv.clone().valid();
+    let plan = Plan::new(&recipe, &layer, 1).expect("a plan");
+    let pruned = plan.attach(layer).and_then(|sparse| sparse.finish()).expect("masks");
+    let packed = pruned.pack().expect("packed").valid().conv;
+
+    let shape = [batch, config.channels[0], side, side];
+    let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device);
+    let [of_dense, sparse] = alternate(
+        1,
+        [
+            &|repeats| (0..repeats).for_each(|_| drop(black_box(dense.forward(x.clone())))),
+            &|repeats| (0..repeats).for_each(|_| drop(black_box(packed.forward(x.clone())))),
+        ],
+    );
+    let (_, ran) = record_dispatch(|| packed.forward(x.clone()));
+    println!(
+        "{name:<66} {:>8.1} us {:>8.1} us  {:5.2}x  {}",
+        1e6 * of_dense,
+        1e6 * sparse,
+        of_dense / sparse,
+        ran[0].choice,
+    );
+}
