@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => commands::inspect(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Sweep(arguments) => commands::sweep(&arguments),
+        Command::Report(arguments) => commands::report(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

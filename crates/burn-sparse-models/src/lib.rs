@@ -21,6 +21,7 @@ mod metric;
 mod mlp;
 mod task;
 
+pub mod report;
 pub mod run;
 pub mod sweep;
 

@@ -8,6 +8,7 @@ mod import;
 mod inspect;
 mod plan;
 mod prune;
+mod report;
 mod sweep;
 mod train;
 
@@ -18,6 +19,7 @@ pub(crate) use import::import;
 pub(crate) use inspect::inspect;
 pub(crate) use plan::plan;
 pub(crate) use prune::prune;
+pub(crate) use report::report;
 pub(crate) use sweep::sweep;
 pub(crate) use train::train;
 

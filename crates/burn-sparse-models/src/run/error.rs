@@ -8,6 +8,8 @@ use burn_sparse::train::TrainError;
 use burn_sparse_datasets::DatasetError;
 use thiserror::Error;
 
+use crate::TaskError;
+
 /// Why a run stopped.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -85,6 +87,18 @@ pub enum RunError {
         /// What the system answered.
         reason: String,
     },
+    /// There is nothing to report on.
+    #[error("{} holds no finished run, nor does any folder below it", folder.display())]
+    NothingFinished {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A checkpoint without a recipe: nobody knows what its data is.
+    #[error("the checkpoint carries no recipe, so its task is not known")]
+    NoRecipe,
+    /// The recipe names a task that there is none of.
+    #[error(transparent)]
+    Task(#[from] TaskError),
     /// The checkpoint, read back, is not the model that was trained.
     #[error(
         "the packed checkpoint differs from the trained model: outputs by {difference:e}, at most \

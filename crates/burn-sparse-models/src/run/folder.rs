@@ -270,6 +270,28 @@ impl RunFolder {
         writeln!(file, "{line}").map_err(|error| fail(&path, error))
     }
 
+    /// What every finished epoch did. One that was repeated after a kill counts once, and a line that a kill cut
+    /// off not at all.
+    pub(crate) fn epochs(&self) -> Result<Vec<EpochReport>, RunError> {
+        let path = self.path.join("epochs.jsonl");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(fail(&path, error)),
+        };
+        let mut epochs: Vec<EpochReport> = Vec::new();
+        for epoch in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+            let epoch: EpochReport = epoch;
+            let same =
+                |old: &&mut EpochReport| (old.phase, old.epoch) == (epoch.phase, epoch.epoch);
+            match epochs.iter_mut().find(same) {
+                Some(old) => *old = epoch,
+                None => epochs.push(epoch),
+            }
+        }
+        Ok(epochs)
+    }
+
     /// Writes `results.json`.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub fn masks(checkpoint: &Checkpoint) -> Result<String, String> {
     }
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" \
-         font-family=\"sans-serif\" font-size=\"13\"><rect width=\"100%\" height=\"100%\" \
+         viewBox=\"0 0 {width} {top}\" font-family=\"sans-serif\" font-size=\"13\"><rect width=\"100%\" height=\"100%\" \
          fill=\"white\"/>{body}</svg>"
     ))
 }

@@ -1,3 +1,7 @@
+//! What the command line may say.
+
+mod values;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -5,6 +9,8 @@ use burn_sparse::checkpoint::{FloatType, Rename};
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse_models::sweep::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use values::{Patterns, batch, budget, distribution, method, patterns, shape};
 
 /// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
 /// kernels that prove they ran.
@@ -35,6 +41,8 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// Train a recipe over patterns, sparsities, methods and seeds, from one dense checkpoint each.
     Sweep(SweepArguments),
+    /// Write what a run or a sweep found as one HTML file, and print its table as Markdown.
+    Report(ReportArguments),
 }
 
 #[derive(Debug, Args)]
@@ -280,68 +288,31 @@ pub(crate) struct SweepArguments {
     pub(crate) json: bool,
 }
 
-fn method(text: &str) -> Result<Method, String> {
-    let (name, sets) = text.split_once(':').ok_or("expected NAME:KEY=VALUE;...")?;
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-        return Err(format!("{name:?} names a folder: letters, digits, -, _ and . only"));
-    }
-    let sets = sets.split(';').map(str::trim).filter(|set| !set.is_empty());
-    Ok(Method { name: name.into(), sets: sets.map(String::from).collect() })
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// The folder of a finished run, or of a sweep: every finished run below it.
+    pub(crate) folder: PathBuf,
+    /// The HTML file [default: report.html in the folder].
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Test samples at a time, separated by commas, to time models with; 0 to time nothing.
+    #[arg(long, value_delimiter = ',', default_value = "1,32")]
+    pub(crate) batch: Vec<usize>,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Ends the program as clap does for bad usage: a message, and status 2.
 pub(crate) fn bad_usage(message: String) -> ! {
     use clap::CommandFactory;
     Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, message).exit()
-}
-
-/// A list of patterns, whose own commas stand in parentheses.
-#[derive(Debug, Clone)]
-pub(crate) struct Patterns(pub(crate) Vec<Pattern>);
-
-fn patterns(text: &str) -> Result<Patterns, String> {
-    let (mut depth, mut parts) = (0_i32, vec![String::new()]);
-    for letter in text.chars() {
-        depth += i32::from(letter == '(') - i32::from(letter == ')');
-        match (letter, parts.last_mut()) {
-            (',', _) if depth == 0 => parts.push(String::new()),
-            (_, Some(part)) => part.push(letter),
-            (_, None) => {}
-        }
-    }
-    let one = |part: &String| part.trim().parse::<Pattern>().map_err(|error| error.to_string());
-    parts.iter().map(one).collect::<Result<_, _>>().map(Patterns)
-}
-
-fn distribution(text: &str) -> Result<Distribution, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
-}
-
-/// `30s`, `2m`, or plain seconds.
-fn budget(text: &str) -> Result<Duration, String> {
-    let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
-        (Some(number), _) => (number, 1.0),
-        (None, Some(number)) => (number, 60.0),
-        (None, None) => (text, 1.0),
-    };
-    let found = number.trim().parse::<f64>().ok().map(|number| number * seconds);
-    found
-        .filter(|&seconds| seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "expected a time, as in 30s or 2m".into())
-}
-
-fn shape(text: &str) -> Result<(usize, usize), String> {
-    let side = |part: &str| part.trim().parse::<usize>().ok().filter(|&n| n > 0);
-    text.split_once('x')
-        .and_then(|(rows, cols)| Some((side(rows)?, side(cols)?)))
-        .ok_or_else(|| "expected ROWSxCOLS, as in 4096x1024".into())
-}
-
-fn batch(text: &str) -> Result<usize, String> {
-    let batch = text.trim().parse::<usize>().ok().filter(|&n| n > 0);
-    batch.ok_or_else(|| "expected a whole number of at least 1".into())
 }
 
 #[cfg(test)]
@@ -352,12 +323,5 @@ mod tests {
     fn the_arguments_are_consistent() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn commas_inside_parentheses_belong_to_a_pattern() {
-        let Patterns(found) = patterns("n-of-m(keep=2,of=4),balanced,shfl-bw(vector=64)").unwrap();
-        let spelled: Vec<_> = found.iter().map(Pattern::to_string).collect();
-        assert_eq!(spelled, ["n-of-m(keep=2,of=4)", "balanced(block=32)", "shfl-bw(vector=64)"]);
     }
 }

@@ -1,0 +1,76 @@
+//! Values that are more than a word or a number.
+
+use std::time::Duration;
+
+use burn_sparse::pattern::{Distribution, Pattern};
+use burn_sparse_models::sweep::Method;
+
+pub(super) fn method(text: &str) -> Result<Method, String> {
+    let (name, sets) = text.split_once(':').ok_or("expected NAME:KEY=VALUE;...")?;
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(format!("{name:?} names a folder: letters, digits, -, _ and . only"));
+    }
+    let sets = sets.split(';').map(str::trim).filter(|set| !set.is_empty());
+    Ok(Method { name: name.into(), sets: sets.map(String::from).collect() })
+}
+
+/// A list of patterns, whose own commas stand in parentheses.
+#[derive(Debug, Clone)]
+pub(crate) struct Patterns(pub(crate) Vec<Pattern>);
+
+pub(super) fn patterns(text: &str) -> Result<Patterns, String> {
+    let (mut depth, mut parts) = (0_i32, vec![String::new()]);
+    for letter in text.chars() {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        match (letter, parts.last_mut()) {
+            (',', _) if depth == 0 => parts.push(String::new()),
+            (_, Some(part)) => part.push(letter),
+            (_, None) => {}
+        }
+    }
+    let one = |part: &String| part.trim().parse::<Pattern>().map_err(|error| error.to_string());
+    parts.iter().map(one).collect::<Result<_, _>>().map(Patterns)
+}
+
+pub(super) fn distribution(text: &str) -> Result<Distribution, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+/// `30s`, `2m`, or plain seconds.
+pub(super) fn budget(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
+        (Some(number), _) => (number, 1.0),
+        (None, Some(number)) => (number, 60.0),
+        (None, None) => (text, 1.0),
+    };
+    let found = number.trim().parse::<f64>().ok().map(|number| number * seconds);
+    found
+        .filter(|&seconds| seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a time, as in 30s or 2m".into())
+}
+
+pub(super) fn shape(text: &str) -> Result<(usize, usize), String> {
+    let side = |part: &str| part.trim().parse::<usize>().ok().filter(|&n| n > 0);
+    text.split_once('x')
+        .and_then(|(rows, cols)| Some((side(rows)?, side(cols)?)))
+        .ok_or_else(|| "expected ROWSxCOLS, as in 4096x1024".into())
+}
+
+pub(super) fn batch(text: &str) -> Result<usize, String> {
+    let batch = text.trim().parse::<usize>().ok().filter(|&n| n > 0);
+    batch.ok_or_else(|| "expected a whole number of at least 1".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_inside_parentheses_belong_to_a_pattern() {
+        let Patterns(found) = patterns("n-of-m(keep=2,of=4),balanced,shfl-bw(vector=64)").unwrap();
+        let spelled: Vec<_> = found.iter().map(Pattern::to_string).collect();
+        assert_eq!(spelled, ["n-of-m(keep=2,of=4)", "balanced(block=32)", "shfl-bw(vector=64)"]);
+    }
+}

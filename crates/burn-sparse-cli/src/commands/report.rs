@@ -1,0 +1,72 @@
+use burn_sparse::checkpoint::write_atomically;
+use burn_sparse_models::report::{Measured, Row, find, markdown, measure, page, rows};
+use serde::Serialize;
+
+use super::Failure;
+use crate::args::ReportArguments;
+use crate::device::device;
+use crate::output;
+
+pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
+    let device = device(&arguments.device, None)?;
+    let found = find(&arguments.folder)?;
+    let (mut rows, mut notes) = (rows(&found), Vec::new());
+    let batches: Vec<usize> = arguments.batch.iter().copied().filter(|&batch| batch > 0).collect();
+    for row in rows.iter_mut().filter(|_| !batches.is_empty()) {
+        eprintln!("timing {}", if row.name.is_empty() { &row.pattern } else { &row.name });
+        let checkpoint = &found.runs[row.first].checkpoint;
+        match measure(checkpoint, arguments.data_dir.as_deref(), &batches, &device) {
+            Ok(measured) => row.measured = Some(measured),
+            // What was trained is worth reporting without its speed; the rest would fail likewise.
+            Err(error) => {
+                notes.push(format!("No times: {error}"));
+                eprintln!("{}", notes[0]);
+                break;
+            }
+        }
+    }
+    let out = arguments.out.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
+    write_atomically(&out, page(&found, &rows, &notes).as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
+    let out = out.display().to_string();
+    if arguments.json {
+        let rows = rows.iter().map(Line::of).collect();
+        return output::json(&Report { report: out, device: &arguments.device, rows });
+    }
+    output::text(&format!("{}\n{out}", markdown(&rows)))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    report: String,
+    device: &'a str,
+    rows: Vec<Line<'a>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    pattern: &'a str,
+    method: &'a str,
+    sparsity: f64,
+    metric: &'a str,
+    mean: f64,
+    values: &'a [f64],
+    #[serde(flatten)]
+    measured: Option<&'a Measured>,
+}
+
+impl<'a> Line<'a> {
+    fn of(row: &'a Row) -> Self {
+        Self {
+            name: &row.name,
+            pattern: &row.pattern,
+            method: &row.method,
+            sparsity: row.sparsity,
+            metric: &row.metric,
+            mean: row.mean(),
+            values: &row.values,
+            measured: row.measured.as_ref(),
+        }
+    }
+}

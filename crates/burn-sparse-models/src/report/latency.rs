@@ -1,0 +1,100 @@
+use std::hint::black_box;
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn::train::InferenceStep;
+use burn_sparse::checkpoint::{Checkpoint, Form};
+use burn_sparse::report::{BenchRow, LayerReport, alternate, bench, layers};
+use serde::Serialize;
+
+use crate::run::RunError;
+use crate::{Task, TaskVisitor, with_task};
+
+/// What a model takes for some samples, its loss included, dense and sparse in one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// Samples at a time.
+    pub batch: usize,
+    /// Median microseconds with Burn's dense layers.
+    pub dense_us: f64,
+    /// Median microseconds with packed weights.
+    pub sparse_us: f64,
+}
+
+impl Latency {
+    /// Dense over sparse.
+    pub fn speedup(&self) -> f64 {
+        self.dense_us / self.sparse_us
+    }
+}
+
+/// A checkpoint at work.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// The whole model.
+    pub latency: Vec<Latency>,
+    /// Every matrix with the kernel that ran for the largest of the batches.
+    pub layers: Vec<LayerReport>,
+    /// Every packed matrix alone, for each of the batches.
+    pub alone: Vec<BenchRow>,
+}
+
+/// Runs a checkpoint's model on test data, dense and packed in turns.
+///
+/// # Errors
+/// When the checkpoint is of no known task or does not fit it, or the data cannot be loaded.
+pub fn measure(
+    checkpoint: &Checkpoint,
+    data_dir: Option<&Path>,
+    batches: &[usize],
+    device: &Device,
+) -> Result<Measured, RunError> {
+    let recipe = checkpoint.provenance.recipe.as_ref().ok_or(RunError::NoRecipe)?;
+    with_task(&recipe.task, Measure { checkpoint, data_dir, batches, device, seed: recipe.seed })?
+}
+
+struct Measure<'a> {
+    checkpoint: &'a Checkpoint,
+    data_dir: Option<&'a Path>,
+    batches: &'a [usize],
+    device: &'a Device,
+    seed: u64,
+}
+
+impl TaskVisitor for Measure<'_> {
+    type Output = Result<Measured, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let device = self.device;
+        let dense = self.checkpoint.apply(task.model(device), Form::Dense)?;
+        let packed = self.checkpoint.apply(task.model(device), Form::Packed)?;
+        let data = task.load(self.data_dir, self.seed)?;
+        let samples = |batch: usize| 0..batch.min(task.test_len(&data));
+        let pass = |model: &T::Model, batch: usize, repeats: usize| {
+            for _ in 0..repeats {
+                let batch = task.test_batch(&data, samples(batch), device);
+                black_box(InferenceStep::step(model, batch));
+            }
+            // Devices that run behind the host would otherwise only have been told what to do.
+            let _ = device.sync();
+        };
+        let latency = self.batches.iter().map(|&batch| {
+            let [dense, sparse] = alternate(
+                1,
+                [&|repeats| pass(&dense, batch, repeats), &|repeats| pass(&packed, batch, repeats)],
+            );
+            Latency { batch, dense_us: 1e6 * dense, sparse_us: 1e6 * sparse }
+        });
+        let latency = latency.collect();
+        let most = self.batches.iter().copied().max().unwrap_or(1);
+        let layers = layers(&packed, self.checkpoint, || pass(&packed, most, 1));
+        let alone = self.checkpoint.packed().flat_map(|(name, entry)| {
+            self.batches.iter().map(move |&batch| {
+                let row = bench(&entry.packed, entry.pattern, entry.float, batch, device);
+                BenchRow { name: Some(name.into()), ..row }
+            })
+        });
+        let alone = alone.collect();
+        Ok(Measured { latency, layers, alone })
+    }
+}

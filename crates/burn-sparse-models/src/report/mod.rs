@@ -1,0 +1,14 @@
+//! A report of a run or a sweep: one HTML file that needs nothing else, and the same table as Markdown.
+
+mod chart;
+mod found;
+mod latency;
+mod markdown;
+mod page;
+mod table;
+
+pub use found::{Found, Run, find};
+pub use latency::{Latency, Measured, measure};
+pub use markdown::markdown;
+pub use page::page;
+pub use table::{Row, rows};

@@ -1,0 +1,333 @@
+use std::fmt::Write;
+
+use burn_sparse::report::{BenchRow, plot};
+
+use super::chart::{Axis, Chart, Numbers, Point, Series};
+use super::markdown::{batches, sparsity, value};
+use super::{Found, Measured, Row, Run};
+use crate::Metric;
+use crate::run::Phase;
+
+/// All of it in one HTML file, light or dark as its reader's system is.
+///
+/// `notes` says what is missing and why.
+pub fn page(found: &Found, rows: &[Row], notes: &[String]) -> String {
+    let title = match rows {
+        [only] if only.name.is_empty() => format!("{}, {}", found.runs[0].task, only.pattern),
+        _ => found.runs.first().map_or(String::new(), |run| format!("{}, sweep", run.task)),
+    };
+    let mut body = format!("<h1>{}</h1>", escaped(&title));
+    if let [row] = rows {
+        let _ = write!(body, "<p class=\"lead\">{}</p>", escaped(&lead(&found.runs[row.first])));
+    }
+    for note in notes {
+        let _ = write!(body, "<p class=\"soft\">{}</p>", escaped(note));
+    }
+    if rows.iter().filter(|row| !row.is_dense()).count() > 1 {
+        body += "<div class=\"charts\">";
+        body += &by_sparsity(rows).draw();
+        for batch in batches(rows) {
+            body += &by_latency(rows, batch).draw();
+        }
+        body += "</div>";
+    }
+    body += "<h2>Runs</h2>";
+    body += &table(rows);
+    if !batches(rows).is_empty() {
+        body += "<p class=\"soft\">Times are of the whole model on test data, loss included: medians, dense and \
+                 packed in turns, of the first seed.</p>";
+    }
+    for row in rows {
+        let open = if rows.len() == 1 { " open" } else { "" };
+        let name = match (row.name.as_str(), row.is_dense()) {
+            (_, true) => "dense".into(),
+            ("", _) => row.pattern.clone(),
+            (name, _) => name.to_string(),
+        };
+        let _ = write!(body, "<details{open}><summary>{}</summary>", escaped(&name));
+        body += &details(&found.runs[row.first], row.measured.as_ref(), open);
+        body += "</details>";
+    }
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\"><title>{}</title><style>{}</style></head>\
+         <body>{body}</body></html>\n",
+        escaped(&title),
+        include_str!("page.css")
+    )
+}
+
+/// A run in a sentence.
+fn lead(run: &Run) -> String {
+    let dense = run.dense_metric.as_ref();
+    let dense = dense.map_or(String::new(), |dense| format!(" (dense: {dense})"));
+    let megabytes = run.bytes as f64 / 1e6;
+    match run.pattern.as_str() {
+        "dense" => format!("{}, nothing pruned. The checkpoint is {megabytes:.2} MB.", run.metric),
+        pattern => format!(
+            "{}{dense} at {:.2} % sparsity, {pattern}. The packed checkpoint is {megabytes:.2} MB.",
+            run.metric,
+            100.0 * run.sparsity
+        ),
+    }
+}
+
+/// The metric against sparsity, a line for every method and pattern.
+fn by_sparsity(rows: &[Row]) -> Chart {
+    let point = |row: &Row| Point {
+        x: row.sparsity,
+        y: row.mean(),
+        range: (row.values.len() > 1).then(|| row.range()),
+        says: format!("{} at {}", value(row), sparsity(row)),
+    };
+    Chart {
+        title: format!("{} against sparsity", metric_name(rows)),
+        x: Axis { name: "sparsity".into(), written: Box::new(percent) },
+        y: written(&rows[0].metric),
+        series: series(rows, point),
+        level: dense(rows),
+    }
+}
+
+/// The metric against what the model takes: what sparsity buys.
+fn by_latency(rows: &[Row], batch: usize) -> Chart {
+    let micros = |row: &Row| {
+        let found = row.latency().iter().find(|latency| latency.batch == batch);
+        found.map(|found| found.sparse_us)
+    };
+    let point = |row: &Row| Point {
+        x: micros(row).map_or(f64::NAN, |micros| micros / 1e3),
+        y: row.mean(),
+        range: (row.values.len() > 1).then(|| row.range()),
+        says: format!(
+            "{} at {} in {:.3} ms",
+            value(row),
+            sparsity(row),
+            micros(row).unwrap_or(f64::NAN) / 1e3
+        ),
+    };
+    Chart {
+        title: format!("{} against time, batch {batch}", metric_name(rows)),
+        x: Axis { name: "milliseconds".into(), written: Box::new(|value| format!("{value:.3}")) },
+        y: written(&rows[0].metric),
+        series: series(rows, point),
+        level: dense(rows),
+    }
+}
+
+/// A line for every method and pattern: patterns differ in colour, methods in how they are drawn.
+fn series(rows: &[Row], point: impl Fn(&Row) -> Point) -> Vec<Series> {
+    let (mut patterns, mut methods): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows.iter().filter(|row| !row.is_dense()) {
+        let style = place(&mut patterns, &row.pattern);
+        let variant = place(&mut methods, &row.method);
+        let same = |series: &&mut Series| (series.style, series.variant) == (style, variant);
+        match series.iter_mut().find(same) {
+            Some(series) => series.points.push(point(row)),
+            None => {
+                let name = match row.method.as_str() {
+                    "" => row.pattern.clone(),
+                    method => format!("{method}, {}", row.pattern),
+                };
+                series.push(Series { name, style, variant, points: vec![point(row)] });
+            }
+        }
+    }
+    series
+}
+
+/// Where a name stands among those seen so far.
+fn place<'a>(seen: &mut Vec<&'a str>, name: &'a str) -> usize {
+    seen.iter().position(|old| *old == name).unwrap_or_else(|| {
+        seen.push(name);
+        seen.len() - 1
+    })
+}
+
+/// The mean of the dense runs.
+fn dense(rows: &[Row]) -> Option<f64> {
+    rows.iter().find(|row| row.is_dense()).map(Row::mean)
+}
+
+fn metric_name(rows: &[Row]) -> String {
+    rows.first().map_or(String::new(), |row| row.metric.replace('_', " "))
+}
+
+fn written(metric: &str) -> Numbers {
+    let metric = metric.to_string();
+    Box::new(move |value| Metric::written(&metric, value))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn table(rows: &[Row]) -> String {
+    let batches = batches(rows);
+    let mut heading = vec!["run".into(), "sparsity".into(), metric_name(rows), "seeds".into()];
+    for batch in &batches {
+        heading.extend([format!("batch {batch}: dense"), "packed".into(), "faster".into()]);
+    }
+    let cells = rows.iter().map(|row| {
+        let name = if row.name.is_empty() { &row.pattern } else { &row.name };
+        let mut cells = vec![name.clone(), sparsity(row), value(row), row.values.len().to_string()];
+        for batch in &batches {
+            let found = row.latency().iter().find(|latency| latency.batch == *batch);
+            cells.extend(match found {
+                Some(found) => [
+                    format!("{:.3} ms", found.dense_us / 1e3),
+                    format!("{:.3} ms", found.sparse_us / 1e3),
+                    format!("{:.2}×", found.speedup()),
+                ],
+                None => ["-", "-", "-"].map(String::from),
+            });
+        }
+        cells
+    });
+    html_table(&heading, cells, 1)
+}
+
+/// A table whose columns from `numbers` on are set to the right.
+fn html_table(
+    heading: &[String],
+    rows: impl Iterator<Item = Vec<String>>,
+    numbers: usize,
+) -> String {
+    let class = |at: usize| if at >= numbers { " class=\"n\"" } else { "" };
+    let mut table = String::from("<div class=\"wide\"><table><tr>");
+    for (at, cell) in heading.iter().enumerate() {
+        let _ = write!(table, "<th{}>{}</th>", class(at), escaped(cell));
+    }
+    table += "</tr>";
+    for row in rows {
+        table += "<tr>";
+        for (at, cell) in row.iter().enumerate() {
+            let _ = write!(table, "<td{}>{}</td>", class(at), escaped(cell));
+        }
+        table += "</tr>";
+    }
+    table + "</table></div>"
+}
+
+/// What there is to say of one run.
+fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
+    let mut html = String::new();
+    if !run.epochs.is_empty() {
+        html += "<div class=\"charts\">";
+        html += &by_epoch(run).draw();
+        if run.pattern != "dense" {
+            html += &ramp(run).draw();
+        }
+        html += "</div>";
+    }
+    if let Some(measured) = measured {
+        html += &layers(measured);
+    }
+    if let Ok(masks) = plot::masks(&run.checkpoint) {
+        let _ = write!(
+            html,
+            "<details{open}><summary>Masks</summary><div class=\"masks\">{masks}</div></details>"
+        );
+    }
+    if let Some(recipe) = &run.checkpoint.provenance.recipe {
+        let recipe = escaped(&recipe.to_toml());
+        let _ = write!(html, "<details><summary>Recipe</summary><pre>{recipe}</pre></details>");
+    }
+    html
+}
+
+/// The metric after every epoch of both phases.
+fn by_epoch(run: &Run) -> Chart {
+    let phase = |phase: Phase| {
+        let epochs = run.epochs.iter().enumerate().filter(move |(_, epoch)| epoch.phase == phase);
+        epochs.map(|(at, epoch)| Point {
+            x: (at + 1) as f64,
+            y: epoch.value,
+            range: None,
+            says: format!(
+                "epoch {}: {}, loss {:.4}",
+                epoch.epoch,
+                Metric::written(&run.metric.name, epoch.value),
+                epoch.loss
+            ),
+        })
+    };
+    let named = [("dense", Phase::Dense), ("under masks", Phase::Prune)];
+    let series = named.into_iter().enumerate().map(|(style, (name, of))| Series {
+        name: name.into(),
+        style,
+        variant: 0,
+        points: phase(of).collect(),
+    });
+    Chart {
+        title: format!("{} by epoch", run.metric.name.replace('_', " ")),
+        x: Axis { name: "epoch".into(), written: Box::new(|epoch| format!("{epoch:.0}")) },
+        y: written(&run.metric.name),
+        series: series.filter(|series| !series.points.is_empty()).collect(),
+        level: run.dense_metric.as_ref().map(|metric| metric.value),
+    }
+}
+
+/// The sparsity after every epoch.
+fn ramp(run: &Run) -> Chart {
+    let points = run.epochs.iter().enumerate().map(|(at, epoch)| Point {
+        x: (at + 1) as f64,
+        y: epoch.sparsity,
+        range: None,
+        says: format!(
+            "epoch {}: {:.2} % zeros, {:.2} % of the masks changed",
+            epoch.epoch,
+            100.0 * epoch.sparsity,
+            100.0 * epoch.mask_changed
+        ),
+    });
+    Chart {
+        title: "The ramp".into(),
+        x: Axis { name: "epoch".into(), written: Box::new(|epoch| format!("{epoch:.0}")) },
+        y: Box::new(percent),
+        series: vec![Series {
+            name: "sparsity".into(),
+            style: 0,
+            variant: 0,
+            points: points.collect(),
+        }],
+        level: None,
+    }
+}
+
+/// Every matrix: what ran for it in the model, and what it takes alone.
+fn layers(measured: &Measured) -> String {
+    let batches: Vec<usize> = measured.latency.iter().map(|latency| latency.batch).collect();
+    let mut heading: Vec<String> =
+        ["weight", "kernel in the model", "pattern"].map(String::from).into();
+    heading.extend(["rows × columns".into(), "sparsity".into()]);
+    heading.extend(batches.iter().map(|batch| format!("alone, batch {batch}")));
+    let rows = measured.layers.iter().map(|layer| {
+        let mut cells = vec![
+            layer.name.clone(),
+            layer.kernel.clone(),
+            layer.pattern.clone(),
+            format!("{} × {}", layer.rows, layer.cols),
+            format!("{:.1} %", 100.0 * layer.sparsity),
+        ];
+        for batch in &batches {
+            let found = measured
+                .alone
+                .iter()
+                .find(|row| row.name.as_deref() == Some(&layer.name) && row.batch == *batch);
+            let says = |row: &BenchRow| {
+                format!("{:.1} to {:.1} µs, {:.2}×", row.dense_us, row.sparse_us, row.speedup)
+            };
+            cells.push(found.map_or("-".into(), says));
+        }
+        cells
+    });
+    let table = html_table(&heading, rows, 3);
+    format!("<h2>Layers</h2>{table}")
+}
+
+/// Text as HTML shows it.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
