@@ -10,6 +10,9 @@
 //! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`, blocks up to 32 and AVX-512: inputs picked in registers |
 //! | rows | unstructured | `rows`: vectors along tokens |
 //!
+//! [`sparse_conv2d`] runs `tiles` and `rows` on pictures, [`PackedTensors::stack`] makes one weight of several that
+//! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one.
+//!
 //! Which of them runs, or Burn's dense product where that is faster, follows from the costs of the machine,
 //! measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
 //!

@@ -12,8 +12,7 @@ pub fn markdown(rows: &[Row]) -> String {
     if methods {
         heading.push("method".into());
     }
-    let metric = rows.first().map_or("metric", |row| &row.metric).replace('_', " ");
-    heading.extend(["pattern".into(), "sparsity".into(), metric, "seeds".into()]);
+    heading.extend(["pattern".into(), "sparsity".into(), metric_name(rows), "seeds".into()]);
     heading.extend(batches.iter().map(|batch| format!("faster at batch {batch}")));
     let mut text = line(&heading);
     text += &line(&vec!["---".to_string(); heading.len()]);
@@ -39,6 +38,11 @@ pub fn markdown(rows: &[Row]) -> String {
 pub(super) fn batches(rows: &[Row]) -> Vec<usize> {
     let all = rows.iter().flat_map(|row| row.latency().iter().map(|latency| latency.batch));
     all.collect::<BTreeSet<usize>>().into_iter().collect()
+}
+
+/// The metric, as people write it.
+pub(super) fn metric_name(rows: &[Row]) -> String {
+    rows.first().map_or(String::new(), |row| row.metric.replace('_', " "))
 }
 
 /// The share of zeros, as tables say it.

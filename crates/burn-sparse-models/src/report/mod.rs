@@ -1,6 +1,7 @@
 //! A report of a run or a sweep: one HTML file that needs nothing else, and the same table as Markdown.
 
 mod chart;
+mod curves;
 mod found;
 mod latency;
 mod markdown;

@@ -2,11 +2,9 @@ use std::fmt::Write;
 
 use burn_sparse::report::{BenchRow, plot};
 
-use super::chart::{Axis, Chart, Numbers, Point, Series};
-use super::markdown::{batches, sparsity, value};
+use super::curves::{by_epoch, by_latency, by_sparsity, ramp};
+use super::markdown::{batches, metric_name, sparsity, value};
 use super::{Found, Measured, Row, Run};
-use crate::Metric;
-use crate::run::Phase;
 
 /// All of it in one HTML file, light or dark as its reader's system is.
 ///
@@ -70,97 +68,6 @@ fn lead(run: &Run) -> String {
             100.0 * run.sparsity
         ),
     }
-}
-
-/// The metric against sparsity, a line for every method and pattern.
-fn by_sparsity(rows: &[Row]) -> Chart {
-    let point = |row: &Row| Point {
-        x: row.sparsity,
-        y: row.mean(),
-        range: (row.values.len() > 1).then(|| row.range()),
-        says: format!("{} at {}", value(row), sparsity(row)),
-    };
-    Chart {
-        title: format!("{} against sparsity", metric_name(rows)),
-        x: Axis { name: "sparsity".into(), written: Box::new(percent) },
-        y: written(&rows[0].metric),
-        series: series(rows, point),
-        level: dense(rows),
-    }
-}
-
-/// The metric against what the model takes: what sparsity buys.
-fn by_latency(rows: &[Row], batch: usize) -> Chart {
-    let micros = |row: &Row| {
-        let found = row.latency().iter().find(|latency| latency.batch == batch);
-        found.map(|found| found.sparse_us)
-    };
-    let point = |row: &Row| Point {
-        x: micros(row).map_or(f64::NAN, |micros| micros / 1e3),
-        y: row.mean(),
-        range: (row.values.len() > 1).then(|| row.range()),
-        says: format!(
-            "{} at {} in {:.3} ms",
-            value(row),
-            sparsity(row),
-            micros(row).unwrap_or(f64::NAN) / 1e3
-        ),
-    };
-    Chart {
-        title: format!("{} against time, batch {batch}", metric_name(rows)),
-        x: Axis { name: "milliseconds".into(), written: Box::new(|value| format!("{value:.3}")) },
-        y: written(&rows[0].metric),
-        series: series(rows, point),
-        level: dense(rows),
-    }
-}
-
-/// A line for every method and pattern: patterns differ in colour, methods in how they are drawn.
-fn series(rows: &[Row], point: impl Fn(&Row) -> Point) -> Vec<Series> {
-    let (mut patterns, mut methods): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    let mut series: Vec<Series> = Vec::new();
-    for row in rows.iter().filter(|row| !row.is_dense()) {
-        let style = place(&mut patterns, &row.pattern);
-        let variant = place(&mut methods, &row.method);
-        let same = |series: &&mut Series| (series.style, series.variant) == (style, variant);
-        match series.iter_mut().find(same) {
-            Some(series) => series.points.push(point(row)),
-            None => {
-                let name = match row.method.as_str() {
-                    "" => row.pattern.clone(),
-                    method => format!("{method}, {}", row.pattern),
-                };
-                series.push(Series { name, style, variant, points: vec![point(row)] });
-            }
-        }
-    }
-    series
-}
-
-/// Where a name stands among those seen so far.
-fn place<'a>(seen: &mut Vec<&'a str>, name: &'a str) -> usize {
-    seen.iter().position(|old| *old == name).unwrap_or_else(|| {
-        seen.push(name);
-        seen.len() - 1
-    })
-}
-
-/// The mean of the dense runs.
-fn dense(rows: &[Row]) -> Option<f64> {
-    rows.iter().find(|row| row.is_dense()).map(Row::mean)
-}
-
-fn metric_name(rows: &[Row]) -> String {
-    rows.first().map_or(String::new(), |row| row.metric.replace('_', " "))
-}
-
-fn written(metric: &str) -> Numbers {
-    let metric = metric.to_string();
-    Box::new(move |value| Metric::written(&metric, value))
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
 }
 
 fn table(rows: &[Row]) -> String {
@@ -235,65 +142,6 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
         let _ = write!(html, "<details><summary>Recipe</summary><pre>{recipe}</pre></details>");
     }
     html
-}
-
-/// The metric after every epoch of both phases.
-fn by_epoch(run: &Run) -> Chart {
-    let phase = |phase: Phase| {
-        let epochs = run.epochs.iter().enumerate().filter(move |(_, epoch)| epoch.phase == phase);
-        epochs.map(|(at, epoch)| Point {
-            x: (at + 1) as f64,
-            y: epoch.value,
-            range: None,
-            says: format!(
-                "epoch {}: {}, loss {:.4}",
-                epoch.epoch,
-                Metric::written(&run.metric.name, epoch.value),
-                epoch.loss
-            ),
-        })
-    };
-    let named = [("dense", Phase::Dense), ("under masks", Phase::Prune)];
-    let series = named.into_iter().enumerate().map(|(style, (name, of))| Series {
-        name: name.into(),
-        style,
-        variant: 0,
-        points: phase(of).collect(),
-    });
-    Chart {
-        title: format!("{} by epoch", run.metric.name.replace('_', " ")),
-        x: Axis { name: "epoch".into(), written: Box::new(|epoch| format!("{epoch:.0}")) },
-        y: written(&run.metric.name),
-        series: series.filter(|series| !series.points.is_empty()).collect(),
-        level: run.dense_metric.as_ref().map(|metric| metric.value),
-    }
-}
-
-/// The sparsity after every epoch.
-fn ramp(run: &Run) -> Chart {
-    let points = run.epochs.iter().enumerate().map(|(at, epoch)| Point {
-        x: (at + 1) as f64,
-        y: epoch.sparsity,
-        range: None,
-        says: format!(
-            "epoch {}: {:.2} % zeros, {:.2} % of the masks changed",
-            epoch.epoch,
-            100.0 * epoch.sparsity,
-            100.0 * epoch.mask_changed
-        ),
-    });
-    Chart {
-        title: "The ramp".into(),
-        x: Axis { name: "epoch".into(), written: Box::new(|epoch| format!("{epoch:.0}")) },
-        y: Box::new(percent),
-        series: vec![Series {
-            name: "sparsity".into(),
-            style: 0,
-            variant: 0,
-            points: points.collect(),
-        }],
-        level: None,
-    }
 }
 
 /// Every matrix: what ran for it in the model, and what it takes alone.

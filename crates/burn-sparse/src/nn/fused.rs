@@ -22,6 +22,7 @@ pub(crate) struct Fused {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each fused layer, behind an Arc")]
 enum Weight {
     /// `[inputs, outputs]`.
     Dense(Tensor<2>),
@@ -29,6 +30,10 @@ enum Weight {
     /// Packed in different ways: each layer runs by itself.
     Apart,
 }
+
+/// Tokens below which Burn's dense product of one wide matrix is slower than those of its parts: it walks down
+/// columns whose neighbours are many pages apart.
+const FEW: usize = 8;
 
 impl Fused {
     /// Reads the weights of `layers` once.
@@ -69,10 +74,12 @@ impl Fused {
 
     /// `[..., inputs]` to `[..., outputs of all layers]`.
     pub(crate) fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        let features = input.dims()[D - 1];
+        let few = input.shape().num_elements() < FEW * features;
         match &self.weight {
-            Weight::Dense(weight) => linear(input, weight.clone(), self.bias.clone()),
+            Weight::Dense(weight) if !few => linear(input, weight.clone(), self.bias.clone()),
             Weight::Packed(weight) => self.packed(weight, input),
-            Weight::Apart => {
+            Weight::Dense(_) | Weight::Apart => {
                 let each = |layer: &Linear| layer.forward(input.clone());
                 Tensor::cat(self.layers.iter().map(each).collect(), D - 1)
             }

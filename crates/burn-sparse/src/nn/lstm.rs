@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
-use burn::nn::activation::{Activation, ActivationConfig};
+use burn::nn::activation::Activation;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{lstm_cell, lstm_sequence};
 
@@ -43,8 +43,6 @@ pub struct Lstm {
     /// Of the cell state, before it is read.
     pub hidden_activation: Activation,
     #[module(skip)]
-    plain: bool,
-    #[module(skip)]
     from_input: Fusion,
     #[module(skip)]
     from_hidden: Fusion,
@@ -71,28 +69,7 @@ impl Gate {
 impl Lstm {
     /// Initializes the layer.
     pub fn new(config: &LstmConfig, device: &Device) -> Self {
-        let lstm = config.init(device);
-        let plain = matches!(
-            (&config.gate_activation, &config.cell_activation, &config.hidden_activation),
-            (ActivationConfig::Sigmoid, ActivationConfig::Tanh, ActivationConfig::Tanh)
-        );
-        Self {
-            input_gate: Gate::new(lstm.input_gate),
-            forget_gate: lstm.forget_gate.map(Gate::new),
-            output_gate: Gate::new(lstm.output_gate),
-            cell_gate: Gate::new(lstm.cell_gate),
-            d_hidden: lstm.d_hidden,
-            batch_first: lstm.batch_first,
-            reverse: lstm.reverse,
-            clip: lstm.clip,
-            input_forget: lstm.input_forget,
-            gate_activation: lstm.gate_activation,
-            cell_activation: lstm.cell_activation,
-            hidden_activation: lstm.hidden_activation,
-            plain: plain && lstm.clip.is_none() && !lstm.input_forget,
-            from_input: Fusion::default(),
-            from_hidden: Fusion::default(),
-        }
+        config.init(device).into()
     }
 
     /// Runs over sequences, from `state` or from zeros.
@@ -158,7 +135,7 @@ impl Lstm {
         state: &LstmState<2>,
     ) -> Option<(Tensor<3>, LstmState<2>)> {
         let steps = input.dims()[0];
-        if !self.plain || !input.is_autodiff() || steps == 0 {
+        if !self.is_plain() || !input.is_autodiff() || steps == 0 {
             return None;
         }
         let (weight, bias) = cell.from_hidden.dense()?;
@@ -189,6 +166,16 @@ impl Lstm {
             from_input: self.from_input.of(gates.clone().map(|gate| &gate.input_transform)),
             from_hidden: self.from_hidden.of(gates.map(|gate| &gate.hidden_transform)),
         }
+    }
+
+    /// Whether it is the usual one, for which there are kernels.
+    fn is_plain(&self) -> bool {
+        let activations = (&self.gate_activation, &self.cell_activation, &self.hidden_activation);
+        let usual = matches!(
+            activations,
+            (Activation::Sigmoid(_), Activation::Tanh(_), Activation::Tanh(_))
+        );
+        usual && self.clip.is_none() && self.forget_gate.is_some()
     }
 
     /// The state before any step.
@@ -222,7 +209,7 @@ impl LstmCell<'_> {
     fn advance(&self, sums: Tensor<2>, state: LstmState<2>) -> LstmState<2> {
         let LstmState { cell, hidden } = state;
         let recurrent = self.from_hidden.forward(hidden);
-        if self.lstm.plain {
+        if self.lstm.is_plain() {
             let [cell, hidden] = lstm_cell(sums, recurrent, cell);
             return LstmState::new(cell, hidden);
         }
@@ -248,6 +235,27 @@ impl LstmCell<'_> {
         };
         let hidden = output * lstm.hidden_activation.forward(cell.clone());
         LstmState::new(cell, hidden)
+    }
+}
+
+impl From<burn::nn::Lstm> for Lstm {
+    fn from(lstm: burn::nn::Lstm) -> Self {
+        Self {
+            input_gate: Gate::new(lstm.input_gate),
+            forget_gate: lstm.forget_gate.map(Gate::new),
+            output_gate: Gate::new(lstm.output_gate),
+            cell_gate: Gate::new(lstm.cell_gate),
+            d_hidden: lstm.d_hidden,
+            batch_first: lstm.batch_first,
+            reverse: lstm.reverse,
+            clip: lstm.clip,
+            input_forget: lstm.input_forget,
+            gate_activation: lstm.gate_activation,
+            cell_activation: lstm.cell_activation,
+            hidden_activation: lstm.hidden_activation,
+            from_input: Fusion::default(),
+            from_hidden: Fusion::default(),
+        }
     }
 }
 

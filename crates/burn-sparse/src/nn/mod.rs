@@ -1,6 +1,7 @@
 //! Layers whose packed weight runs a sparse kernel; drop-ins for burn-nn's, with the same
 //! configuration and the same record.
 
+mod attention;
 mod conv2d;
 mod dispatch;
 mod fused;
@@ -9,6 +10,7 @@ mod lstm;
 mod memory;
 mod packed;
 
+pub use attention::{AttentionMask, MultiHeadAttention, MultiHeadAttentionConfig};
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use dispatch::{Dispatched, record_dispatch};
 pub use linear::{Activation, Linear, LinearConfig};

@@ -244,3 +244,12 @@ fn schedule(
     let (curve, target) = (rule.curve.clone(), rule.target());
     Ok(Schedule { start, end, every, curve, target, turn: None })
 }
+
+/// The weights of every `[[prune]]` table, as indices in the model's order.
+pub(super) fn tables(weights: &[PlannedWeight]) -> BTreeMap<usize, Vec<usize>> {
+    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, weight) in weights.iter().enumerate() {
+        tables.entry(weight.table).or_default().push(index);
+    }
+    tables
+}

@@ -1,7 +1,6 @@
-use std::collections::BTreeMap;
-
 use burn_sparse_pattern::{Axes, Distribution, PatternError};
 
+use super::base::tables;
 use super::{PlanError, PlannedWeight, Unpruned};
 
 /// Sets every weight's target and zeros as its table spreads them; a weight that its share leaves dense
@@ -10,11 +9,7 @@ pub(crate) fn distribute(
     weights: &mut Vec<PlannedWeight>,
     unpruned: &mut Vec<Unpruned>,
 ) -> Result<(), PlanError> {
-    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, weight) in weights.iter().enumerate() {
-        tables.entry(weight.table).or_default().push(index);
-    }
-    for indices in tables.into_values() {
+    for indices in tables(weights).into_values() {
         let first = &weights[indices[0]];
         let by_shape = match first.distribution {
             Distribution::Uniform | Distribution::Global => continue,

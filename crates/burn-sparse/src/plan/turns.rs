@@ -1,16 +1,11 @@
-use std::collections::BTreeMap;
-
+use super::base::tables;
 use super::{PlanError, PlannedWeight, Turn};
 use crate::recipe::Regrow;
 
 /// Gives every weight of a grow-and-prune table its partition: of about as many weights each, in the
 /// model's order.
 pub(crate) fn take_turns(weights: &mut [PlannedWeight]) -> Result<(), PlanError> {
-    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, weight) in weights.iter().enumerate() {
-        tables.entry(weight.table).or_default().push(index);
-    }
-    for (table, indices) in tables {
+    for (table, indices) in tables(weights) {
         let Regrow::GrowAndPrune(turns) = weights[indices[0]].regrow else { continue };
         let (count, partitions, rounds) = (indices.len(), turns.partitions, turns.rounds);
         if partitions > count {

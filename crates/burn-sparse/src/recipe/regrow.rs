@@ -26,28 +26,23 @@ pub enum Regrow {
 /// Scheduled grow-and-prune (Ma et al., "Effective model sparsification by scheduled grow-and-prune
 /// methods", ICLR 2022, algorithm 1): partitions of layers are dense in turn, so that every weight learns
 /// again while most of the model stays sparse. Turns are equally long: `every` and `curve` say nothing here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct GrowAndPrune {
     /// Parts of about as many weight tensors each, in the model's order.
     pub partitions: usize,
-    /// How often each is dense between `start` and `end`.
-    #[serde(default = "once")]
+    /// How often each is dense between `start` and `end`; once if a recipe does not say.
     pub rounds: usize,
 }
 
 /// How much moves at an update, and to where.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Growth {
-    /// The share of kept weights that the first update moves, above 0 and up to a half.
-    #[serde(default = "three_tenths")]
+    /// The share of kept weights that the first update moves, above 0 and up to a half; 0.3 if a recipe does
+    /// not say.
     pub fraction: f64,
     /// How that share falls towards the end of the ramp.
-    #[serde(default)]
     pub anneal: Anneal,
     /// What ranks the weights that may grow.
-    #[serde(default)]
     pub score: GrowthScore,
 }
 
@@ -124,14 +119,6 @@ impl GrowAndPrune {
     }
 }
 
-fn once() -> usize {
-    1
-}
-
-fn three_tenths() -> f64 {
-    0.3
-}
-
 impl Serialize for Regrow {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -181,11 +168,11 @@ impl<'de> Deserialize<'de> for Regrow {
                 let growth = fraction.is_some() || anneal.is_some() || score.is_some();
                 match (partitions, growth) {
                     (Some(partitions), false) => {
-                        let rounds = rounds.unwrap_or_else(once);
+                        let rounds = rounds.unwrap_or(1);
                         Ok(Regrow::GrowAndPrune(GrowAndPrune { partitions, rounds }))
                     }
                     (None, _) if rounds.is_none() => Ok(Regrow::Grow(Growth {
-                        fraction: fraction.unwrap_or_else(three_tenths),
+                        fraction: fraction.unwrap_or(0.3),
                         anneal: anneal.unwrap_or_default(),
                         score: score.unwrap_or_default(),
                     })),
