@@ -88,3 +88,40 @@ fn another_recipe_in_the_same_folder_is_refused() {
     let other = [&SWEEP[..], &["1", "--set", "train.batch_size=64"]].concat();
     assert_refused(&run(folder, &other), &["another recipe", "batch_size"]);
 }
+
+#[test]
+fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    let sweep = ["sweep", "recipe.toml", "--sensitivity", "--run-dir", "grid", "--json"];
+    let grid = ["--patterns", "unstructured,balanced(block=16)", "--sparsities", "0.25,0.9375"];
+    let common = [&sweep[..], &grid].concat();
+    let found =
+        json(folder, &[&common[..], &["--write", "per-layer.toml", "--allow", "0.05"]].concat());
+    let trials = found["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2 * 2 * 2, "{trials:?}");
+    let dense = found["dense"]["value"].as_f64().unwrap();
+    for trial in trials {
+        let (value, loss) = (trial["value"].as_f64().unwrap(), trial["loss"].as_f64().unwrap());
+        assert!((dense - value - loss).abs() < 1e-12, "{trial}");
+        assert!(
+            (trial["sparsity"].as_f64().unwrap() - trial["target"].as_f64().unwrap()).abs() < 1e-3
+        );
+        // A quarter of a layer, the smallest weights, is hardly missed; the model was trained a little.
+        assert!(trial["target"] != 0.25 || loss.abs() < 0.05, "{trial}");
+    }
+    assert!(folder.join("grid/sensitivity.json").is_file());
+    let plan = json(folder, &["plan", "per-layer.toml", "--json"]);
+    assert_eq!(plan["weights"].as_array().unwrap().len(), 2, "{plan}");
+
+    // The dense model is the sweep's own, and what cannot be borne is said.
+    let begun = written(folder, "dense/seed-0");
+    let refused = [&common[..], &["--write", "none.toml", "--allow=-1"]].concat();
+    assert_refused(&run(folder, &refused), &["raise --allow"]);
+    assert!(!folder.join("none.toml").exists());
+    assert_eq!(written(folder, "dense/seed-0"), begun);
+    let alone =
+        run(folder, &["sweep", "recipe.toml", "--patterns", "unstructured", "--write", "x"]);
+    assert_eq!(alone.status.code(), Some(2));
+}

@@ -271,6 +271,16 @@ pub(crate) struct SweepArguments {
     /// How many seeds, counted from the recipe's own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
+    /// Train nothing but the dense model of the first seed: prune each weight of it alone, at once, and measure.
+    #[arg(long, conflicts_with = "methods")]
+    pub(crate) sensitivity: bool,
+    /// With --sensitivity: write the recipe with a table for every weight, at the highest sparsity that alone
+    /// loses no more than --allow.
+    #[arg(long, value_name = "FILE", requires = "sensitivity")]
+    pub(crate) write: Option<PathBuf>,
+    /// What a weight may lose of the metric: 0.002 of accuracy are 0.2 points.
+    #[arg(long, default_value_t = 0.002, requires = "write")]
+    pub(crate) allow: f64,
     /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,

@@ -9,6 +9,7 @@ mod inspect;
 mod plan;
 mod prune;
 mod report;
+mod sensitivity;
 mod sweep;
 mod train;
 

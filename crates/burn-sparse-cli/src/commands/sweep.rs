@@ -6,7 +6,7 @@ use burn_sparse_models::sweep::{self, Method, Spread, Sweep, SweepReport};
 use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
-use super::{Failure, recipe};
+use super::{Failure, recipe, sensitivity};
 use crate::args::SweepArguments;
 use crate::device::device;
 use crate::output::{self, Progress};
@@ -32,6 +32,9 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         let name = arguments.recipe.as_deref().and_then(Path::file_stem);
         PathBuf::from("sweeps").join(name.unwrap_or("quickstart".as_ref()))
     });
+    if arguments.sensitivity {
+        return sensitivity::sensitivity(&sweep, arguments, &folder, &device);
+    }
     let task = sweep.recipe.task.clone();
     let run = Run { sweep: &sweep, arguments, folder: &folder, device: &device };
     let Some(report) = with_task(&task, run)?? else {

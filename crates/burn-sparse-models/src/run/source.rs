@@ -19,7 +19,7 @@ impl<'a, T: Task> DataSource<'a, T> {
     }
 
     /// The data of a seed.
-    pub(super) fn load(&self, task: &T, seed: u64) -> Result<Rc<T::Data>, DatasetError> {
+    pub(crate) fn load(&self, task: &T, seed: u64) -> Result<Rc<T::Data>, DatasetError> {
         let mut loaded = self.loaded.borrow_mut();
         if let Some((of, data)) = loaded.as_ref()
             && *of == seed

@@ -3,6 +3,8 @@
 
 mod grid;
 mod run;
+mod sensitivity;
 
 pub use grid::{Method, Sweep};
 pub use run::{Row, Spread, SweepReport, sweep};
+pub use sensitivity::{Sensitivity, Trial, sensitivity};

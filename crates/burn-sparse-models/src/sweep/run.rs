@@ -76,22 +76,8 @@ pub fn sweep<T: Task>(
         }
     }
     let source = DataSource::new(data_dir);
-    let devices = [device.clone()];
-    let mut one = |planned: &Planned, from: Option<&Checkpoint>| -> Result<_, RunError> {
-        let run = RunFolder::new(folder.join(&planned.folder));
-        if let Some(found) = finished(&run, planned)? {
-            return Ok(Some(found));
-        }
-        let begin = match (run.is_begun(), from) {
-            (true, _) => Begin::Resume,
-            (false, Some(checkpoint)) => Begin::From(checkpoint),
-            (false, None) => Begin::Fresh,
-        };
-        let outcome = train(task, &planned.recipe, &source, &run, begin, &devices, observer)?;
-        let Outcome::Trained(trained) = outcome else { return Ok(None) };
-        done(&planned.folder, &trained.metric);
-        finished(&run, planned)
-    };
+    let mut runner = Runner { task, source: &source, folder, device, observer, done };
+    let mut one = |planned: &Planned, from: Option<&Checkpoint>| runner.one(planned, from);
 
     let mut dense = Vec::new();
     for planned in sweep.dense() {
@@ -117,11 +103,47 @@ pub fn sweep<T: Task>(
     Ok(Some(SweepReport { task, dense: spread(&dense), rows }))
 }
 
+/// Trains runs into folders below one.
+pub(super) struct Runner<'a, T: Task> {
+    pub(super) task: &'a T,
+    pub(super) source: &'a DataSource<'a, T>,
+    pub(super) folder: &'a Path,
+    pub(super) device: &'a Device,
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) done: &'a mut dyn FnMut(&str, &Metric),
+}
+
+impl<T: Task> Runner<'_, T> {
+    /// Trains a run, or goes on with it, or reads what is finished; nothing comes back where the observer
+    /// ended it.
+    pub(super) fn one(
+        &mut self,
+        planned: &Planned,
+        from: Option<&Checkpoint>,
+    ) -> Result<Option<Finished>, RunError> {
+        let run = RunFolder::new(self.folder.join(&planned.folder));
+        if let Some(found) = finished(&run, planned)? {
+            return Ok(Some(found));
+        }
+        let begin = match (run.is_begun(), from) {
+            (true, _) => Begin::Resume,
+            (false, Some(checkpoint)) => Begin::From(checkpoint),
+            (false, None) => Begin::Fresh,
+        };
+        let devices = [self.device.clone()];
+        let (recipe, observer) = (&planned.recipe, &mut *self.observer);
+        let outcome = train(self.task, recipe, self.source, &run, begin, &devices, observer)?;
+        let Outcome::Trained(trained) = outcome else { return Ok(None) };
+        (self.done)(&planned.folder, &trained.metric);
+        finished(&run, planned)
+    }
+}
+
 /// A finished run.
-struct Finished {
-    metric: Metric,
+pub(super) struct Finished {
+    pub(super) metric: Metric,
     sparsity: f64,
-    checkpoint: Checkpoint,
+    pub(super) checkpoint: Checkpoint,
 }
 
 /// The run of a folder, if it is finished.

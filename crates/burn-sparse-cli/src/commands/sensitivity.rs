@@ -1,0 +1,94 @@
+//! `sweep --sensitivity`.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn_sparse::checkpoint::write_atomically;
+use burn_sparse_models::run::RunError;
+use burn_sparse_models::sweep::{self, Sensitivity, Sweep};
+use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use serde::Serialize;
+
+use super::Failure;
+use crate::args::SweepArguments;
+use crate::output::{self, Progress};
+
+pub(super) fn sensitivity(
+    sweep: &Sweep,
+    arguments: &SweepArguments,
+    folder: &Path,
+    device: &Device,
+) -> Result<(), Failure> {
+    let run = Run { sweep, arguments, folder, device };
+    let Some(found) = with_task(&sweep.recipe.task, run)?? else {
+        return Err("interrupted; the same command goes on with the dense model it has".into());
+    };
+    let report = Report { device: &arguments.device, found: &found };
+    let file = folder.join("sensitivity.json");
+    write_atomically(&file, &serde_json::to_vec_pretty(&report)?)?;
+    if !arguments.json {
+        // Before the recipe: where there is none to write, the table shows why.
+        let (dense, table) = (&found.dense, table(&found));
+        output::text(&format!("dense: {dense}\n\n{table}\n\n{}", file.display()))?;
+    }
+    if let Some(path) = &arguments.write {
+        write(&found, sweep, path, arguments.allow)?;
+    }
+    if arguments.json { output::json(&report) } else { Ok(()) }
+}
+
+/// Writes the recipe of what each weight bears.
+fn write(found: &Sensitivity, sweep: &Sweep, path: &Path, allowed: f64) -> Result<(), Failure> {
+    let recipe = found.recipe(&sweep.recipe, allowed).ok_or_else(|| {
+        format!("no weight loses {allowed} or less at any of these sparsities: raise --allow")
+    })?;
+    write_atomically(path, recipe.to_toml().as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    eprintln!("{}: a recipe of {} tables", path.display(), recipe.prune.len());
+    Ok(())
+}
+
+/// The object that `--json` prints and `sensitivity.json` holds.
+#[derive(Serialize)]
+struct Report<'a> {
+    device: &'a str,
+    #[serde(flatten)]
+    found: &'a Sensitivity,
+}
+
+struct Run<'a> {
+    sweep: &'a Sweep,
+    arguments: &'a SweepArguments,
+    folder: &'a Path,
+    device: &'a Device,
+}
+
+impl TaskVisitor for Run<'_> {
+    type Output = Result<Option<Sensitivity>, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let mut progress = Progress::of_many();
+        let (print, say) = (progress.lines(), progress.lines());
+        let mut done = |run: &str, metric: &Metric| print(&format!("{run}: {metric}"));
+        let mut tried = |trial: &sweep::Trial| {
+            say(&format!("{} {} {:.1} %", trial.name, trial.pattern, 100.0 * trial.sparsity));
+        };
+        let data_dir = self.arguments.data_dir.as_deref();
+        let (sweep, folder, device) = (self.sweep, self.folder, self.device);
+        let progress = &mut progress;
+        sweep::sensitivity(&task, sweep, data_dir, folder, device, progress, &mut done, &mut tried)
+    }
+}
+
+fn table(found: &Sensitivity) -> String {
+    let metric = found.dense.name.replace('_', " ");
+    let heading = ["weight", "pattern", "sparsity", &metric, "worse by"];
+    let mut cells = vec![heading.map(String::from).to_vec()];
+    cells.extend(found.trials.iter().map(|trial| {
+        let written = |value: f64| Metric::written(&found.dense.name, value);
+        let sparsity = format!("{:.2} %", 100.0 * trial.sparsity);
+        let (value, loss) = (written(trial.value), written(trial.loss));
+        vec![trial.name.clone(), trial.pattern.clone(), sparsity, value, loss]
+    }));
+    output::table(&cells)
+}
