@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-use crate::download::Remote;
+use crate::download::{Remote, cached};
 use crate::image_folder::{self, Expected};
 use crate::{ByteImageSet, ByteImages, DatasetError};
 
@@ -71,17 +71,8 @@ fn local(folder: &Path) -> Result<PathBuf, DatasetError> {
 }
 
 fn downloaded() -> Result<PathBuf, DatasetError> {
-    let cache = dirs::cache_dir().unwrap_or_else(std::env::temp_dir);
-    let folder = cache.join("burn-sparse").join("cifar10");
-    let path = folder.join(BINARY);
-    if !path.is_file() {
-        let remote = Remote { url: format!("{URL}{BINARY}"), bytes: BYTES, sha256: SHA256 };
-        remote.fetch(&path).map_err(|reason| {
-            let (url, files) = (remote.url.clone(), vec![BINARY.to_string()]);
-            DatasetError::Download { dataset: NAME, url, reason, folder, files }
-        })?;
-    }
-    Ok(path)
+    let remote = Remote { url: format!("{URL}{BINARY}"), bytes: BYTES, sha256: SHA256 };
+    cached(NAME, "cifar10", BINARY, &remote)
 }
 
 /// The published archive: five training batches and one for tests, of `batch` records each.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::DatasetError;
+
 /// A file as its publisher offers it.
 pub(crate) struct Remote {
     pub(crate) url: String,
@@ -15,6 +17,25 @@ pub(crate) struct Remote {
 }
 
 const CHUNK: usize = 1 << 16;
+
+/// `file` in the cache of the system, where it is downloaded to first if it is not there.
+pub(crate) fn cached(
+    dataset: &'static str,
+    folder: &str,
+    file: &str,
+    remote: &Remote,
+) -> Result<PathBuf, DatasetError> {
+    let cache = dirs::cache_dir().unwrap_or_else(std::env::temp_dir);
+    let folder = cache.join("burn-sparse").join(folder);
+    let path = folder.join(file);
+    if !path.is_file() {
+        remote.fetch(&path).map_err(|reason| {
+            let (url, files) = (remote.url.clone(), vec![file.to_string()]);
+            DatasetError::Download { dataset, url, reason, folder, files }
+        })?;
+    }
+    Ok(path)
+}
 
 impl Remote {
     /// Puts the file at `path`. What has arrived waits in `path.part`.

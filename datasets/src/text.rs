@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::DatasetError;
-use crate::download::Remote;
+use crate::download::{Remote, cached};
 
 /// A text: its first nine tenths to train on, the rest to test on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,17 +61,8 @@ fn local(path: &Path) -> Result<PathBuf, DatasetError> {
 }
 
 fn downloaded() -> Result<PathBuf, DatasetError> {
-    let cache = dirs::cache_dir().unwrap_or_else(std::env::temp_dir);
-    let folder = cache.join("burn-sparse").join("tinyshakespeare");
-    let path = folder.join(FILE);
-    if !path.is_file() {
-        let remote = Remote { url: format!("{URL}{FILE}"), bytes: BYTES, sha256: SHA256 };
-        remote.fetch(&path).map_err(|reason| {
-            let (url, files) = (remote.url.clone(), vec![FILE.to_string()]);
-            DatasetError::Download { dataset: NAME, url, reason, folder, files }
-        })?;
-    }
-    Ok(path)
+    let remote = Remote { url: format!("{URL}{FILE}"), bytes: BYTES, sha256: SHA256 };
+    cached(NAME, "tinyshakespeare", FILE, &remote)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use burn::backend::Flex;
 use burn::tensor::activation::sigmoid;
-use burn::tensor::{Bytes, DType, Shape, Tensor};
+use burn::tensor::{DType, Tensor};
 use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::NoCheckpointing;
@@ -10,6 +10,7 @@ use burn_flex::FlexTensor;
 
 use crate::flex::Isa;
 use crate::flex::lstm::{self, Sequence, Step};
+use crate::flex::tensor;
 
 /// What follows the two products of an LSTM's step: `c' = σ(f) c + σ(i) tanh(g)`, `h' = σ(o) tanh(c')`
 /// (Hochreiter and Schmidhuber, 1997; Gers et al., 2000). `input` and `recurrent` are the products, which are
@@ -36,7 +37,7 @@ pub fn lstm_cell(input: Tensor<2>, recurrent: Tensor<2>, cell: Tensor<2>) -> [Te
     {
         let step = Step { input, recurrent, cell, hidden };
         return lstm::lstm_cell(Isa::detect(), step)
-            .map(|state| Tensor::from_primitive::<Flex>(flex(state, [batch, hidden])));
+            .map(|state| Tensor::from_primitive::<Flex>(tensor(state, [batch, hidden])));
     }
     let sums = input + recurrent;
     let gate = |number: usize| sums.clone().narrow(1, number * hidden, hidden);
@@ -54,11 +55,6 @@ fn on_cpu(tensor: &Tensor<2>) -> Option<FlexTensor> {
     let tensor = tensor.clone().try_into_primitive::<Flex>().ok()?;
     debug_assert_eq!(tensor.dtype(), DType::F32);
     Some(tensor.to_contiguous())
-}
-
-fn flex<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
-    let layout = burn_flex::Layout::contiguous(Shape::new(shape));
-    FlexTensor::new(Bytes::from_elems(values), layout, DType::F32)
 }
 
 /// All steps of an LSTM that is trained on the CPU, as one operator with a gradient of its own; nothing
@@ -97,11 +93,11 @@ pub fn lstm_sequence(
         [sums, weight, cell, state].map(|tensor| tensor.into_primitive().to_contiguous());
     let kept = Kept { shape: [steps, batch, hidden], weight, cell, state };
     let trace = kept.sequence()?.forward(Isa::detect(), sums.as_slice()?);
-    let states = flex(trace.states, [2, steps, batch, hidden]);
+    let states = tensor(trace.states, [2, steps, batch, hidden]);
     let prepared = LstmSequence.prepare::<NoCheckpointing>(parents).compute_bound().stateful();
     let states = match prepared {
         OpsKind::Tracked(prepared) => {
-            let gates = flex(trace.gates, [steps, batch, 4 * hidden]);
+            let gates = tensor(trace.gates, [steps, batch, 4 * hidden]);
             prepared.finish((kept, gates, states.clone()), states)
         }
         OpsKind::UnTracked(prepared) => prepared.finish(states),
@@ -151,10 +147,10 @@ impl Backward<Flex, 4> for LstmSequence {
         let found = sequence.backward(Isa::detect(), gates, states, from);
         let [steps, batch, hidden] = kept.shape;
         let of_parents = [
-            flex(found.sums, [steps, batch, 4 * hidden]),
-            flex(found.weight, [hidden, 4 * hidden]),
-            flex(found.cell, [batch, hidden]),
-            flex(found.state, [batch, hidden]),
+            tensor(found.sums, [steps, batch, 4 * hidden]),
+            tensor(found.weight, [hidden, 4 * hidden]),
+            tensor(found.cell, [batch, hidden]),
+            tensor(found.state, [batch, hidden]),
         ];
         for (parent, grad) in ops.parents.into_iter().zip(of_parents) {
             if let Some(parent) = parent {

@@ -6,18 +6,12 @@ use burn_sparse_kernels::{
 };
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
+mod support;
+
+use support::devices;
+
 fn noise(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
-}
-
-fn devices() -> Vec<Device> {
-    vec![
-        Device::flex(),
-        #[cfg(feature = "wgpu")]
-        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
-        #[cfg(feature = "cuda")]
-        Device::cuda(0),
-    ]
 }
 
 /// `[out, kernel row · kernel column · in]` for `x [batch, in, height, width]`, in float64.

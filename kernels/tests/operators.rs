@@ -4,6 +4,10 @@ use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use burn_sparse_kernels::{Activation, PackedTensors, drawn, masked, sparse_linear};
 use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
 
+mod support;
+
+use support::devices;
+
 fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     (0..count)
@@ -20,17 +24,6 @@ fn tensor<const D: usize>(values: &[f32], shape: [usize; D], device: &Device) ->
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().unwrap()
-}
-
-/// The CPU, and the GPU of the runtimes that are built in.
-fn devices() -> Vec<Device> {
-    vec![
-        Device::flex(),
-        #[cfg(feature = "wgpu")]
-        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
-        #[cfg(feature = "cuda")]
-        Device::cuda(0),
-    ]
 }
 
 struct Case {

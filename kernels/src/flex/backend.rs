@@ -120,7 +120,8 @@ fn bytes(mask: &FlexTensor) -> &[u8] {
     mask.as_slice().expect("masks are bytes")
 }
 
-fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
+/// Values in row order as a tensor.
+pub(crate) fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
     let layout = burn_flex::Layout::contiguous(Shape::new(shape));
     FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
 }

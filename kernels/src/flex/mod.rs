@@ -37,7 +37,7 @@ pub(crate) use store::Store;
 pub(crate) use value::{Value, reads};
 pub(crate) use weight::Weight;
 
-pub(crate) use backend::convolve;
+pub(crate) use backend::{convolve, tensor};
 
 use pixels::conv2d;
 

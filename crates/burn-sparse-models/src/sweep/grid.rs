@@ -58,8 +58,7 @@ impl Sweep {
         let mut cells = Vec::new();
         for method in &self.methods {
             for &pattern in &self.patterns {
-                let fixed = pattern.fixed_sparsity().map(|fixed| vec![fixed]);
-                for target in fixed.unwrap_or_else(|| self.sparsities.clone()) {
+                for target in self.targets(pattern) {
                     let runs = self.seeds().map(|seed| self.planned(method, pattern, target, seed));
                     let (method, runs) = (method.name.clone(), runs.collect::<Result<_, _>>()?);
                     cells.push(Cell { method, pattern, target, runs });
@@ -67,6 +66,11 @@ impl Sweep {
             }
         }
         Ok(cells)
+    }
+
+    /// The sparsities of a pattern: its own, where it fixes one.
+    pub(super) fn targets(&self, pattern: Pattern) -> Vec<f64> {
+        pattern.fixed_sparsity().map_or_else(|| self.sparsities.clone(), |fixed| vec![fixed])
     }
 
     fn planned(
@@ -78,10 +82,8 @@ impl Sweep {
     ) -> Result<Planned, RecipeError> {
         let mut recipe = Recipe { seed, ..self.recipe.clone() };
         recipe.train.dense_epochs = 0;
-        for table in &mut recipe.prune {
-            table.pattern = pattern;
-            table.sparsity = pattern.fixed_sparsity().is_none().then_some(target);
-        }
+        let tables = recipe.prune.into_iter().map(|table| table.under(pattern, target));
+        recipe.prune = tables.collect();
         // The varied keys are checked with the rest of the recipe, and the method's come last.
         let recipe = Recipe::parse_with(&recipe.to_toml(), &method.sets)?;
         let method = if method.name.is_empty() { "" } else { &format!("{}/", method.name) };

@@ -64,10 +64,10 @@ pub fn sensitivity<T: Task>(
 ) -> Result<Option<Sensitivity>, RunError> {
     let trains = device.clone().autodiff();
     // Whatever is wrong is said before anything is trained.
-    let names = names(&sweep.recipe, &task.model(&trains))?;
-    let grid = grid(sweep, &names);
+    let fresh = task.model(&trains);
+    let grid = grid(sweep, &names(&sweep.recipe, &fresh)?);
     for trial in &grid {
-        trial.plan(&sweep.recipe, &task.model(&trains))?;
+        trial.plan(&sweep.recipe, &fresh)?;
     }
     let source = DataSource::new(data_dir);
     let dense = sweep.dense();
@@ -76,7 +76,7 @@ pub fn sensitivity<T: Task>(
         return Ok(None);
     };
     let data = source.load(task, sweep.recipe.seed)?;
-    let model = dense.checkpoint.apply(task.model(&trains), Form::Dense)?;
+    let model = dense.checkpoint.apply(fresh, Form::Dense)?;
     let lower_is_better = task.lower_is_better();
     let mut trials = Vec::new();
     for planned in grid {
@@ -106,10 +106,10 @@ impl Sensitivity {
         let mut tables: Vec<PruneTable> = Vec::new();
         for trial in self.trials.iter().filter(|trial| trial.loss <= allowed) {
             let Ok(pattern) = trial.pattern.parse::<Pattern>() else { continue };
-            let sparsity = pattern.fixed_sparsity().is_none().then_some(trial.target);
-            let params = vec![trial.name.clone()];
             let first = recipe.prune.first()?.clone();
-            let table = PruneTable { params, except: Vec::new(), pattern, sparsity, ..first };
+            let params = vec![trial.name.clone()];
+            let table = PruneTable { params, except: Vec::new(), ..first };
+            let table = table.under(pattern, trial.target);
             match tables.iter_mut().find(|old| old.params == table.params) {
                 Some(old) if old.target() < table.target() => *old = table,
                 Some(_) => {}
@@ -130,12 +130,9 @@ struct Planned {
 impl Planned {
     /// The plan that prunes this weight at once, and no other.
     fn plan<M: Module>(&self, recipe: &Recipe, model: &M) -> Result<Plan, RunError> {
-        let sparsity = self.pattern.fixed_sparsity().is_none().then_some(self.target);
-        let tables = recipe.prune.iter().take(1).map(|first| PruneTable {
+        let table = |first: PruneTable| PruneTable {
             params: vec![self.name.clone()],
             except: Vec::new(),
-            pattern: self.pattern,
-            sparsity,
             distribution: Distribution::Uniform,
             // There is no batch to take a gradient of.
             score: Score::Magnitude,
@@ -144,9 +141,11 @@ impl Planned {
             regrow: Regrow::Never,
             decay: 0.0,
             attract: 0.0,
-            ..first.clone()
-        });
-        let recipe = Recipe { prune: tables.collect(), ..recipe.clone() };
+            ..first
+        };
+        let first = recipe.prune.first().cloned();
+        let table = first.map(|first| table(first).under(self.pattern, self.target));
+        let recipe = Recipe { prune: table.into_iter().collect(), ..recipe.clone() };
         Ok(Plan::new(&recipe, model, 1)?)
     }
 }
@@ -162,8 +161,7 @@ fn grid(sweep: &Sweep, names: &[String]) -> Vec<Planned> {
     let mut grid = Vec::new();
     for name in names {
         for &pattern in &sweep.patterns {
-            let fixed = pattern.fixed_sparsity().map(|fixed| vec![fixed]);
-            for target in fixed.unwrap_or_else(|| sweep.sparsities.clone()) {
+            for target in sweep.targets(pattern) {
                 grid.push(Planned { name: name.clone(), pattern, target });
             }
         }

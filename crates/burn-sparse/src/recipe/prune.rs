@@ -106,6 +106,13 @@ impl PruneTable {
         self.pattern.fixed_sparsity().or(self.sparsity).unwrap_or(0.0)
     }
 
+    /// The table with another pattern and target; a pattern that fixes its sparsity keeps its own.
+    #[must_use]
+    pub fn under(self, pattern: Pattern, target: f64) -> Self {
+        let sparsity = pattern.fixed_sparsity().is_none().then_some(target);
+        Self { pattern, sparsity, ..self }
+    }
+
     /// Refuses what no model could make right.
     pub(crate) fn validate(&self, index: usize) -> Result<(), RecipeError> {
         let key = |name: &str| format!("prune[{index}].{name}");
