@@ -16,7 +16,7 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
-use burn_sparse_models::{ConvNetConfig, ImageBatch, MlpConfig, PictureBatch};
+use burn_sparse_models::{ConvNetConfig, ImageBatch, MlpConfig, PictureBatch, PictureNet};
 
 // As in the command.
 #[global_allocator]

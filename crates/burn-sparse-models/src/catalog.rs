@@ -10,7 +10,17 @@ pub struct TaskError {
     pub name: String,
 }
 
-const NAMES: [&str; 5] = ["glyphs-mlp", "mnist-mlp", "cifar10-convnet", "lstm-lm", "lstm-lm-large"];
+const NAMES: [&str; 9] = [
+    "glyphs-mlp",
+    "mnist-mlp",
+    "cifar10-convnet",
+    "cifar10-resnet",
+    "cifar10-resnet-large",
+    "cifar10-vgg",
+    "cifar10-vgg-large",
+    "lstm-lm",
+    "lstm-lm-large",
+];
 
 fn hint(name: &str) -> String {
     let near = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 3;
@@ -33,7 +43,11 @@ pub fn with_task<V: TaskVisitor>(name: &str, visitor: V) -> Result<V::Output, Ta
     match name {
         "glyphs-mlp" => Ok(visitor.visit(ImageTask::Glyphs)),
         "mnist-mlp" => Ok(visitor.visit(ImageTask::Mnist)),
-        "cifar10-convnet" => Ok(visitor.visit(Cifar10Task)),
+        "cifar10-convnet" => Ok(visitor.visit(Cifar10Task::convnet())),
+        "cifar10-resnet" => Ok(visitor.visit(Cifar10Task::resnet())),
+        "cifar10-resnet-large" => Ok(visitor.visit(Cifar10Task::resnet_large())),
+        "cifar10-vgg" => Ok(visitor.visit(Cifar10Task::vgg())),
+        "cifar10-vgg-large" => Ok(visitor.visit(Cifar10Task::vgg_large())),
         "lstm-lm" => Ok(visitor.visit(LstmLmTask::Small)),
         "lstm-lm-large" => Ok(visitor.visit(LstmLmTask::Large)),
         _ => Err(TaskError { name: name.into() }),

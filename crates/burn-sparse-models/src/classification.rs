@@ -23,6 +23,31 @@ impl<M> Classifier for M where
 {
 }
 
+/// Trains and tests a model by its `classify(&self, batch)`.
+macro_rules! trained_by_classify {
+    ($model:ty, $batch:ty) => {
+        impl burn::train::TrainStep for $model {
+            type Input = $batch;
+            type Output = burn::train::ClassificationOutput;
+
+            fn step(&self, batch: $batch) -> burn::train::TrainOutput<Self::Output> {
+                let output = self.classify(batch);
+                burn::train::TrainOutput::new(self, output.loss.backward(), output)
+            }
+        }
+
+        impl burn::train::InferenceStep for $model {
+            type Input = $batch;
+            type Output = burn::train::ClassificationOutput;
+
+            fn step(&self, batch: $batch) -> Self::Output {
+                self.classify(batch)
+            }
+        }
+    };
+}
+pub(crate) use trained_by_classify;
+
 /// Class scores `[samples, classes]` with their cross entropy.
 pub(crate) fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> ClassificationOutput {
     let loss = CrossEntropyLossConfig::new()

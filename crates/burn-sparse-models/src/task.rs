@@ -4,12 +4,32 @@ use std::path::Path;
 use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainStep};
 use burn_sparse_datasets::DatasetError;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 
 use crate::classification::{right, scores};
 use crate::{Classifier, Metric};
 
 /// Test samples at a time.
 const TEST_BATCH: usize = 500;
+
+/// Training samples of one step.
+#[derive(Debug, Clone, Copy)]
+pub struct Samples<'a> {
+    /// Which.
+    pub indices: &'a [usize],
+    /// What draws their variations, crops for instance: another number in every epoch.
+    pub draw: u64,
+}
+
+impl Samples<'_> {
+    /// What varies a sample: the same for an epoch and a sample, whatever else is in the batch.
+    pub fn random(&self, index: usize) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.draw);
+        random.set_stream(index as u64);
+        random
+    }
+}
 
 /// A model, its data, its metric.
 pub trait Task {
@@ -33,11 +53,11 @@ pub trait Task {
     /// The number of training samples, known before the data is loaded.
     fn train_len(&self) -> usize;
 
-    /// The training samples of these indices.
+    /// Some training samples.
     fn batch(
         &self,
         data: &Self::Data,
-        indices: &[usize],
+        samples: Samples<'_>,
         device: &Device,
     ) -> <Self::Model as TrainStep>::Input;
 

@@ -7,14 +7,14 @@ use burn::tensor::Device;
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_sparse::recipe::{Keep, Recipe, TrainTable};
 use burn_sparse::train::Sparse;
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::folder::{Best, State};
 use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
 use crate::classification::{distilled, loss};
-use crate::{Metric, Task};
+use crate::{Metric, Samples, Task};
 
 /// What stays the same all through a run.
 pub(super) struct Session<'a, T: Task> {
@@ -147,12 +147,17 @@ impl<T: Task> Session<'_, T> {
     {
         let table = &self.recipe.train;
         let (phase, steps) = (kind.phase, self.steps_per_epoch);
-        let order = self.order(phase, state.epoch);
+        let (order, draw) = self.order(phase, state.epoch);
         for indices in order.chunks(table.batch_size).skip(state.step) {
             let done = state.epoch * steps + state.step;
             let rate = (kind.rate)(table, done as f64 / (kind.epochs * steps) as f64);
-            let one =
-                |model: &W, part: &[usize], device: &Device| self.output(model, part, device, kind);
+            // Dropout draws from the devices. What it draws is not to depend on where a session began.
+            for (rank, device) in self.devices.iter().enumerate() {
+                device.seed(draw.wrapping_add((state.step + rank * steps) as u64));
+            }
+            let one = |model: &W, indices: &[usize], device: &Device| {
+                self.output(model, Samples { indices, draw }, device, kind)
+            };
             let (loss, grads) = match self.devices {
                 [device] => {
                     let output = one(&model, indices, device);
@@ -179,19 +184,19 @@ impl<T: Task> Session<'_, T> {
     fn output<W>(
         &self,
         model: &W,
-        indices: &[usize],
+        samples: Samples<'_>,
         device: &Device,
         kind: &Kind<'_, W, T::Model>,
     ) -> TrainOutput<ClassificationOutput>
     where
         W: TrainStep<Input = <T::Model as TrainStep>::Input, Output = ClassificationOutput>,
     {
-        let batch = self.task.batch(self.data, indices, device);
+        let batch = self.task.batch(self.data, samples, device);
         let (Some(teacher), Some(distill)) = (kind.teacher, &self.recipe.train.distill) else {
             return model.step(batch);
         };
         let plain = device.clone().inner();
-        let seen = self.task.batch(self.data, indices, &plain);
+        let seen = self.task.batch(self.data, samples, &plain);
         let taught = match device == self.device {
             true => InferenceStep::step(teacher, seen),
             false => InferenceStep::step(&teacher.clone().to_device(&plain), seen),
@@ -232,14 +237,14 @@ impl<T: Task> Session<'_, T> {
         Ok(state.best.replace(best))
     }
 
-    /// The order of an epoch's samples: its own stream of the seed, so that it does not depend on
-    /// where a session began.
-    fn order(&self, phase: Phase, epoch: usize) -> Vec<usize> {
+    /// The order of an epoch's samples, and what draws their variations: its own stream of the seed, so that
+    /// it does not depend on where a session began.
+    fn order(&self, phase: Phase, epoch: usize) -> (Vec<usize>, u64) {
         let mut order: Vec<usize> = (0..self.task.train_len()).collect();
         let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
         random.set_stream(2 * epoch as u64 + u64::from(phase == Phase::Prune));
         order.shuffle(&mut random);
-        order
+        (order, random.next_u64())
     }
 }
 

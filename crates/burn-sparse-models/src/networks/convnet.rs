@@ -1,11 +1,12 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Initializer, PaddingConfig2d};
-use burn::tensor::{Device, Int, Tensor};
-use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn::tensor::{Device, Tensor};
+use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, Linear, LinearConfig};
 
-use crate::classification::classified;
+use super::{PictureBatch, PictureNet};
+use crate::classification::{classified, trained_by_classify};
 
 /// The size of a [`ConvNet`].
 #[derive(Config, Debug)]
@@ -28,18 +29,10 @@ pub struct ConvNet {
     head: Linear,
 }
 
-/// Colour images with their classes.
-#[derive(Debug, Clone)]
-pub struct PictureBatch {
-    /// `[batch, 3, 32, 32]`.
-    pub images: Tensor<4>,
-    /// `[batch]`.
-    pub targets: Tensor<1, Int>,
-}
+impl PictureNet for ConvNetConfig {
+    type Net = ConvNet;
 
-impl ConvNetConfig {
-    /// Initializes the model.
-    pub fn init(&self, device: &Device) -> ConvNet {
+    fn init(&self, device: &Device) -> ConvNet {
         let (first, second, third) = (self.channels, 2 * self.channels, 4 * self.channels);
         let conv = |inputs, outputs, side: usize| {
             let config = Conv2dConfig::new([inputs, outputs], [side, side])
@@ -75,26 +68,9 @@ impl ConvNet {
         self.head.forward(x)
     }
 
-    pub(crate) fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
+    fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
         classified(self.forward(batch.images), batch.targets)
     }
 }
 
-impl TrainStep for ConvNet {
-    type Input = PictureBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: PictureBatch) -> TrainOutput<ClassificationOutput> {
-        let output = self.classify(batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for ConvNet {
-    type Input = PictureBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: PictureBatch) -> ClassificationOutput {
-        self.classify(batch)
-    }
-}
+trained_by_classify!(ConvNet, PictureBatch);

@@ -7,7 +7,7 @@ use burn::train::TrainStep;
 use burn_sparse_datasets::{DatasetError, ImageSet, Images, glyphs, mnist};
 
 use crate::initialize::Initialize;
-use crate::{ImageBatch, Mlp, MlpConfig, Task};
+use crate::{ImageBatch, Mlp, MlpConfig, Samples, Task};
 
 /// Images into ten classes with an [`Mlp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl Task for ImageTask {
         }
     }
 
-    fn batch(&self, data: &ImageSet, indices: &[usize], device: &Device) -> ImageBatch {
-        batch(&data.train, indices.iter().copied(), device)
+    fn batch(&self, data: &ImageSet, samples: Samples<'_>, device: &Device) -> ImageBatch {
+        batch(&data.train, samples.indices.iter().copied(), device)
     }
 
     fn test_len(&self, data: &ImageSet) -> usize {

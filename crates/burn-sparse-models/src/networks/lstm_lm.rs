@@ -2,10 +2,10 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{Device, Int, Tensor};
-use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Linear, LinearConfig, Lstm, LstmConfig, LstmState};
 
-use crate::classification::classified;
+use crate::classification::{classified, trained_by_classify};
 
 /// The size of an [`LstmLm`].
 #[derive(Config, Debug)]
@@ -77,21 +77,4 @@ impl LstmLm {
     }
 }
 
-impl TrainStep for LstmLm {
-    type Input = TextBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: TextBatch) -> TrainOutput<ClassificationOutput> {
-        let output = self.classify(batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for LstmLm {
-    type Input = TextBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: TextBatch) -> ClassificationOutput {
-        self.classify(batch)
-    }
-}
+trained_by_classify!(LstmLm, TextBatch);

@@ -1,10 +1,10 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
-use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
-use crate::classification::classified;
+use crate::classification::{classified, trained_by_classify};
 
 /// The size of an [`Mlp`].
 #[derive(Config, Debug)]
@@ -58,26 +58,9 @@ impl Mlp {
         self.head.forward(x)
     }
 
-    pub(crate) fn classify(&self, batch: ImageBatch) -> ClassificationOutput {
+    fn classify(&self, batch: ImageBatch) -> ClassificationOutput {
         classified(self.forward(batch.images), batch.targets)
     }
 }
 
-impl TrainStep for Mlp {
-    type Input = ImageBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: ImageBatch) -> TrainOutput<ClassificationOutput> {
-        let output = self.classify(batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for Mlp {
-    type Input = ImageBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: ImageBatch) -> ClassificationOutput {
-        self.classify(batch)
-    }
-}
+trained_by_classify!(Mlp, ImageBatch);

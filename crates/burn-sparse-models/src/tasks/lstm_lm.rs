@@ -7,7 +7,7 @@ use burn_sparse_datasets::{DatasetError, Text, text};
 
 use crate::classification::{classified, loss};
 use crate::initialize::Initialize;
-use crate::{LstmLm, LstmLmConfig, Metric, Task, TextBatch};
+use crate::{LstmLm, LstmLmConfig, Metric, Samples, Task, TextBatch};
 
 /// The next character of a text, byte by byte, with an [`LstmLm`].
 ///
@@ -58,9 +58,9 @@ impl Task for LstmLmTask {
         SAMPLES
     }
 
-    fn batch(&self, data: &Text, indices: &[usize], device: &Device) -> TextBatch {
+    fn batch(&self, data: &Text, samples: Samples<'_>, device: &Device) -> TextBatch {
         let last = data.train.len() - STRETCH - 1;
-        let starts = indices.iter().map(|index| index * last / (SAMPLES - 1));
+        let starts = samples.indices.iter().map(|index| index * last / (SAMPLES - 1));
         stretches(&data.train, starts, STRETCH, device)
     }
 

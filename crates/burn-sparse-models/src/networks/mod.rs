@@ -1,0 +1,15 @@
+//! The models, made of layers of `burn_sparse::nn`.
+
+mod convnet;
+mod lstm_lm;
+mod mlp;
+mod pictures;
+mod resnet;
+mod vgg;
+
+pub use convnet::{ConvNet, ConvNetConfig};
+pub use lstm_lm::{LstmLm, LstmLmConfig, TextBatch};
+pub use mlp::{ImageBatch, Mlp, MlpConfig};
+pub use pictures::{PictureBatch, PictureNet};
+pub use resnet::{ResNet, ResNetConfig};
+pub use vgg::{Vgg, VggConfig};

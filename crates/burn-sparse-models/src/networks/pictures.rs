@@ -1,0 +1,60 @@
+use burn::module::Module;
+use burn::nn::{BatchNorm, BatchNormConfig, Initializer, PaddingConfig2d};
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::TrainStep;
+use burn_sparse::nn::{Conv2d, Conv2dConfig};
+
+use crate::Classifier;
+
+/// Colour images with their classes.
+#[derive(Debug, Clone)]
+pub struct PictureBatch {
+    /// `[batch, 3, 32, 32]`.
+    pub images: Tensor<4>,
+    /// `[batch]`.
+    pub targets: Tensor<1, Int>,
+}
+
+/// The size of a network for colour images.
+pub trait PictureNet {
+    /// The network.
+    type Net: Classifier + TrainStep<Input = PictureBatch>;
+
+    /// Initializes the network.
+    fn init(&self, device: &Device) -> Self::Net;
+}
+
+/// He's initialization for layers that a ReLU follows (He et al., 2015, section 2.2).
+pub(super) const HE: Initializer =
+    Initializer::KaimingNormal { gain: std::f64::consts::SQRT_2, fan_out_only: false };
+
+/// A convolution of 3 x 3 without bias, and batch normalization.
+#[derive(Module, Debug)]
+pub(super) struct Normed {
+    conv: Conv2d,
+    norm: BatchNorm,
+}
+
+impl Normed {
+    pub(super) fn new(inputs: usize, outputs: usize, stride: usize, device: &Device) -> Self {
+        let config = Conv2dConfig::new([inputs, outputs], [3, 3])
+            .with_stride([stride, stride])
+            .with_padding(PaddingConfig2d::Explicit(1, 1, 1, 1))
+            .with_bias(false)
+            .with_initializer(HE);
+        Self {
+            conv: Conv2d::new(&config, device),
+            norm: BatchNormConfig::new(outputs).init(device),
+        }
+    }
+
+    pub(super) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        self.norm.forward(self.conv.forward(x))
+    }
+}
+
+/// The mean of each channel, `[batch, channels]`.
+pub(super) fn pooled(x: Tensor<4>) -> Tensor<2> {
+    let [batch, channels, height, width] = x.dims();
+    x.reshape([batch, channels, height * width]).mean_dim(2).squeeze_dim(2)
+}

@@ -1,0 +1,97 @@
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor, s};
+use burn::train::ClassificationOutput;
+use burn_sparse::nn::{Linear, LinearConfig};
+
+use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
+use crate::classification::{classified, trained_by_classify};
+
+/// The size of a [`ResNet`].
+#[derive(Config, Debug)]
+pub struct ResNetConfig {
+    /// Channels of the first stage; each of the next two doubles them.
+    pub channels: usize,
+    /// Blocks of a stage: 3 make ResNet-20, 9 ResNet-56.
+    pub blocks: usize,
+    /// Classes.
+    pub classes: usize,
+}
+
+/// The residual network for images of 32 x 32 (He et al., "Deep residual learning", 2016, section 4.2): three
+/// stages of blocks of two convolutions, whose shortcuts have no weights (option A).
+#[derive(Module, Debug)]
+pub struct ResNet {
+    first: Normed,
+    blocks: Vec<Block>,
+    head: Linear,
+}
+
+#[derive(Module, Debug)]
+struct Block {
+    conv1: Normed,
+    conv2: Normed,
+    /// Channels that are new: zeros in the shortcut, which leaves out every other pixel then.
+    widens: usize,
+}
+
+impl PictureNet for ResNetConfig {
+    type Net = ResNet;
+
+    fn init(&self, device: &Device) -> ResNet {
+        let mut blocks = Vec::new();
+        let mut channels = self.channels;
+        for stage in 0..3 {
+            for block in 0..self.blocks {
+                let widens = if stage > 0 && block == 0 { channels } else { 0 };
+                let stride = if widens > 0 { 2 } else { 1 };
+                let conv1 = Normed::new(channels, channels + widens, stride, device);
+                channels += widens;
+                let conv2 = Normed::new(channels, channels, 1, device);
+                blocks.push(Block { conv1, conv2, widens });
+            }
+        }
+        ResNet {
+            first: Normed::new(3, self.channels, 1, device),
+            blocks,
+            head: Linear::new(&LinearConfig::new(channels, self.classes), device),
+        }
+    }
+}
+
+impl ResNet {
+    /// Class scores.
+    ///
+    /// # Shapes
+    /// - input: `[batch, 3, 32, 32]`
+    /// - output: `[batch, classes]`
+    pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
+        let x = relu(self.first.forward(images));
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
+        self.head.forward(pooled(x))
+    }
+
+    fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
+        classified(self.forward(batch.images), batch.targets)
+    }
+}
+
+impl Block {
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let y = relu(self.conv1.forward(x.clone()));
+        let y = self.conv2.forward(y);
+        let shortcut = match self.widens {
+            0 => x,
+            channels => {
+                let x = x.slice(s![.., .., ..;2, ..;2]);
+                let [batch, _, height, width] = x.dims();
+                let zeros = Tensor::zeros([batch, channels, height, width], &x.device());
+                Tensor::cat(vec![x, zeros], 1)
+            }
+        };
+        relu(y + shortcut)
+    }
+}
+
+trained_by_classify!(ResNet, PictureBatch);

@@ -1,0 +1,70 @@
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor};
+use burn::train::ClassificationOutput;
+use burn_sparse::nn::{Linear, LinearConfig};
+
+use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
+use crate::classification::{classified, trained_by_classify};
+
+/// The size of a [`Vgg`].
+#[derive(Config, Debug)]
+pub struct VggConfig {
+    /// Channels of the first stage; each of the next three doubles them, and the fifth has as many as the fourth.
+    pub channels: usize,
+    /// Convolutions of each stage: `[1, 1, 2, 2, 2]` make VGG-11, `[2, 2, 3, 3, 3]` VGG-16.
+    pub stages: [usize; 5],
+    /// Classes.
+    pub classes: usize,
+}
+
+/// A plain network for images of 32 x 32 (Simonyan and Zisserman, 2015): five stages of convolutions, each ended
+/// by a pooling; with batch normalization, and one linear layer as the head, as is usual for small images.
+#[derive(Module, Debug)]
+pub struct Vgg {
+    stages: Vec<Vec<Normed>>,
+    pool: MaxPool2d,
+    head: Linear,
+}
+
+impl PictureNet for VggConfig {
+    type Net = Vgg;
+
+    fn init(&self, device: &Device) -> Vgg {
+        let mut inputs = 3;
+        let stage = |(number, &convs): (usize, &usize)| {
+            let outputs = self.channels << number.min(3);
+            let conv = |_| Normed::new(std::mem::replace(&mut inputs, outputs), outputs, 1, device);
+            (0..convs).map(conv).collect()
+        };
+        let stages = self.stages.iter().enumerate().map(stage).collect();
+        Vgg {
+            stages,
+            pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
+            head: Linear::new(&LinearConfig::new(inputs, self.classes), device),
+        }
+    }
+}
+
+impl Vgg {
+    /// Class scores.
+    ///
+    /// # Shapes
+    /// - input: `[batch, 3, 32, 32]`
+    /// - output: `[batch, classes]`
+    pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
+        let stage = |x, stage: &Vec<Normed>| {
+            let x = stage.iter().fold(x, |x, conv| relu(conv.forward(x)));
+            self.pool.forward(x)
+        };
+        self.head.forward(pooled(self.stages.iter().fold(images, stage)))
+    }
+
+    fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
+        classified(self.forward(batch.images), batch.targets)
+    }
+}
+
+trained_by_classify!(Vgg, PictureBatch);

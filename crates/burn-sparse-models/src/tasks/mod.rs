@@ -1,0 +1,10 @@
+//! The tasks: a model, its data, its metric.
+
+mod cifar10;
+mod crop;
+mod images;
+mod lstm_lm;
+
+pub use cifar10::Cifar10Task;
+pub use images::ImageTask;
+pub use lstm_lm::LstmLmTask;
