@@ -42,6 +42,14 @@ pub enum DatasetError {
         /// What it should.
         expected: String,
     },
+    /// Text that no vocabulary can be learnt from.
+    #[error("the text of {dataset} cannot be cut into tokens: {reason}")]
+    Tokens {
+        /// The data set.
+        dataset: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
     /// The download failed.
     #[error(
         "{dataset} is not in {} and cannot be downloaded from {url}: {reason}; \

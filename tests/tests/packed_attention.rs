@@ -100,5 +100,13 @@ fn packed_projections_run_as_one_matrix_and_give_what_masked_ones_give() {
             let found = packed.attention.cross_attention(x.clone(), x.clone() * 0.5, &mask);
             close(found, expected, &format!("{keys} {name} across"));
         }
+        let causal = generate_autoregressive_mask(2, 5, &device);
+        let mask = AttentionMask { pad: None, pairs: Some(causal) };
+        let expected = dense.attention.self_attention(x.clone(), &mask);
+        let mut seen = None;
+        let step = |at| x.clone().narrow(1, at, 1);
+        let steps = (0..5).map(|at| packed.attention.self_attention_step(step(at), &mut seen));
+        let found = Tensor::cat(steps.collect(), 1);
+        close(found, expected, &format!("{keys} position by position"));
     }
 }

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::{Cifar10Task, ImageTask, LstmLmTask, Task};
+use crate::{Cifar10Task, ImageTask, LstmLmTask, Task, TranslationTask};
 
 /// A task that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -10,7 +10,7 @@ pub struct TaskError {
     pub name: String,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 11] = [
     "glyphs-mlp",
     "mnist-mlp",
     "cifar10-convnet",
@@ -20,6 +20,8 @@ const NAMES: [&str; 9] = [
     "cifar10-vgg-large",
     "lstm-lm",
     "lstm-lm-large",
+    "translation",
+    "translation-large",
 ];
 
 fn hint(name: &str) -> String {
@@ -50,6 +52,8 @@ pub fn with_task<V: TaskVisitor>(name: &str, visitor: V) -> Result<V::Output, Ta
         "cifar10-vgg-large" => Ok(visitor.visit(Cifar10Task::vgg_large())),
         "lstm-lm" => Ok(visitor.visit(LstmLmTask::Small)),
         "lstm-lm-large" => Ok(visitor.visit(LstmLmTask::Large)),
+        "translation" => Ok(visitor.visit(TranslationTask::Small)),
+        "translation-large" => Ok(visitor.visit(TranslationTask::Large)),
         _ => Err(TaskError { name: name.into() }),
     }
 }

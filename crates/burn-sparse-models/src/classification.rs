@@ -2,6 +2,7 @@
 
 use burn::module::{Module, ModuleDisplay};
 use burn::nn::loss::CrossEntropyLossConfig;
+use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_sparse::recipe::Distill;
@@ -56,6 +57,19 @@ pub(crate) fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> Classifi
     ClassificationOutput::new(loss, scores, targets)
 }
 
+/// As [`classified`], with a share of every target spread over all classes.
+pub(crate) fn smoothed(
+    scores: Tensor<2>,
+    targets: Tensor<1, Int>,
+    share: f64,
+) -> ClassificationOutput {
+    // Burn's smoothing would make a matrix of targets as large as the scores.
+    let logarithms = log_softmax(scores.clone(), 1);
+    let right = logarithms.clone().gather(1, targets.clone().unsqueeze_dim(1)).mean();
+    let loss = right * (share - 1.0) - logarithms.mean() * share;
+    ClassificationOutput::new(loss, scores, targets)
+}
+
 /// A training step whose loss is shared with the scores of a teacher, which is not trained.
 pub(crate) fn distilled<M: Classifier>(
     model: &M,
@@ -94,4 +108,25 @@ pub(crate) fn right(output: ClassificationOutput) -> usize {
 fn best(scores: &[f32]) -> usize {
     let better = |best: usize, at: usize| if scores[at] > scores[best] { at } else { best };
     (1..scores.len()).fold(0, better)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    #[test]
+    fn smoothing_is_burns_own() {
+        let device = Device::flex();
+        let scores = Tensor::<2>::from_floats([[0.3, -1.0, 2.0], [0.0, 0.5, -0.5]], &device);
+        let targets = Tensor::<1, Int>::from_ints([2, 0], &device);
+        for share in [0.0, 0.1] {
+            let config = CrossEntropyLossConfig::new().with_smoothing(Some(share as f32));
+            let expected = config.init(&device).forward(scores.clone(), targets.clone());
+            let found = smoothed(scores.clone(), targets.clone(), share);
+            let expected = expected.into_scalar::<f32>();
+            assert!((loss(&found) - f64::from(expected)).abs() < 1e-6, "{share}: {expected}");
+        }
+    }
 }

@@ -12,6 +12,8 @@
 //! | `cifar10-vgg-large` | [`Vgg`] of 16 layers | the same | the same |
 //! | `lstm-lm` | [`LstmLm`] two layers of 256 | Tiny Shakespeare, or any text | bits per character |
 //! | `lstm-lm-large` | [`LstmLm`] two layers of 1024 | the same | the same |
+//! | `translation` | [`Transformer`] 3 + 3 layers of 256 | Multi30k, English to German | BLEU |
+//! | `translation-large` | [`Transformer`] 6 + 6 layers of 512 | the same | the same |
 
 mod catalog;
 mod classification;
@@ -24,13 +26,15 @@ mod tasks;
 pub mod report;
 pub mod run;
 pub mod sweep;
+pub mod translation;
 
 pub use catalog::{TaskError, TaskVisitor, with_task};
 pub use classification::Classifier;
 pub use metric::Metric;
 pub use networks::{
-    ConvNet, ConvNetConfig, ImageBatch, LstmLm, LstmLmConfig, Mlp, MlpConfig, PictureBatch,
-    PictureNet, ResNet, ResNetConfig, TextBatch, Vgg, VggConfig,
+    ConvNet, ConvNetConfig, Decoding, ImageBatch, LstmLm, LstmLmConfig, Mlp, MlpConfig,
+    PictureBatch, PictureNet, ResNet, ResNetConfig, TextBatch, Transformer, TransformerConfig,
+    TranslationBatch, Vgg, VggConfig,
 };
 pub use task::{Samples, Task};
-pub use tasks::{Cifar10Task, ImageTask, LstmLmTask};
+pub use tasks::{Cifar10Task, ImageTask, LstmLmTask, Sentences, TranslationTask};

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// A measure of quality.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// What is measured: `accuracy`, `bits_per_character`.
+    /// What is measured: `accuracy`, `bits_per_character`, `bleu`.
     pub name: String,
-    /// Its value; for shares, 0 to 1.
+    /// Its value; for shares, 0 to 1; for `bleu`, 0 to 100.
     pub value: f64,
 }
 
@@ -20,6 +20,7 @@ impl Metric {
     pub fn written(name: &str, value: f64) -> String {
         match name {
             "accuracy" => format!("{:.2} %", 100.0 * value),
+            "bleu" => format!("{value:.2}"),
             _ => format!("{value:.3}"),
         }
     }

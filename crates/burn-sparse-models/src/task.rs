@@ -53,6 +53,16 @@ pub trait Task {
     /// The number of training samples, known before the data is loaded.
     fn train_len(&self) -> usize;
 
+    /// Rearranges the order of an epoch's samples, which is drawn at random, where batches should not be.
+    fn arrange(
+        &self,
+        _data: &Self::Data,
+        _order: &mut Vec<usize>,
+        _batch: usize,
+        _random: &mut ChaCha8Rng,
+    ) {
+    }
+
     /// Some training samples.
     fn batch(
         &self,

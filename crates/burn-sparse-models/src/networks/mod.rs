@@ -5,6 +5,7 @@ mod lstm_lm;
 mod mlp;
 mod pictures;
 mod resnet;
+mod transformer;
 mod vgg;
 
 pub use convnet::{ConvNet, ConvNetConfig};
@@ -12,4 +13,5 @@ pub use lstm_lm::{LstmLm, LstmLmConfig, TextBatch};
 pub use mlp::{ImageBatch, Mlp, MlpConfig};
 pub use pictures::{PictureBatch, PictureNet};
 pub use resnet::{ResNet, ResNetConfig};
+pub use transformer::{Decoding, Transformer, TransformerConfig, TranslationBatch};
 pub use vgg::{Vgg, VggConfig};

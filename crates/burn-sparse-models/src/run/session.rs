@@ -244,6 +244,7 @@ impl<T: Task> Session<'_, T> {
         let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
         random.set_stream(2 * epoch as u64 + u64::from(phase == Phase::Prune));
         order.shuffle(&mut random);
+        self.task.arrange(self.data, &mut order, self.recipe.train.batch_size, &mut random);
         (order, random.next_u64())
     }
 }

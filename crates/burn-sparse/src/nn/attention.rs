@@ -50,6 +50,14 @@ pub struct AttentionMask {
     pub pairs: Option<Tensor<3, Bool>>,
 }
 
+/// What positions are to those that look at them, head by head.
+#[derive(Debug, Clone)]
+pub struct KeyValues {
+    /// `[batch, heads, positions, d_k]`, as are the values.
+    key: Tensor<4>,
+    value: Tensor<4>,
+}
+
 impl MultiHeadAttention {
     /// Initializes the layer.
     pub fn new(config: &MultiHeadAttentionConfig, device: &Device) -> Self {
@@ -66,10 +74,34 @@ impl MultiHeadAttention {
     pub fn self_attention(&self, input: Tensor<3>, mask: &AttentionMask) -> Tensor<3> {
         let layers = [&self.query, &self.key, &self.value];
         let [query, key, value] = self.heads(self.all.of(layers.into_iter()).forward(input));
-        self.attend(query, key, value, mask)
+        self.attend(query, &KeyValues { key, value }, mask)
     }
 
-    /// A sequence looks at another: one product for key and value.
+    /// The next position of a sequence looks at itself and at all before it, which `seen` holds: nothing at
+    /// first, one position more after each call.
+    ///
+    /// # Shapes
+    /// - input: `[batch, 1, d_model]`, as is the output
+    ///
+    /// # Panics
+    /// As [`Self::self_attention`], and when there are several positions: they would see what comes after them.
+    pub fn self_attention_step(&self, input: Tensor<3>, seen: &mut Option<KeyValues>) -> Tensor<3> {
+        assert_eq!(input.dims()[1], 1, "attention: positions of a step");
+        let layers = [&self.query, &self.key, &self.value];
+        let [query, key, value] = self.heads(self.all.of(layers.into_iter()).forward(input));
+        let all = match seen.take() {
+            Some(before) => KeyValues {
+                key: Tensor::cat(vec![before.key, key], 2),
+                value: Tensor::cat(vec![before.value, value], 2),
+            },
+            None => KeyValues { key, value },
+        };
+        let output = self.attend(query, &all, &AttentionMask::default());
+        *seen = Some(all);
+        output
+    }
+
+    /// A sequence looks at another.
     ///
     /// # Shapes
     /// - query: `[batch, positions, d_model]`, as is the output
@@ -83,10 +115,32 @@ impl MultiHeadAttention {
         memory: Tensor<3>,
         mask: &AttentionMask,
     ) -> Tensor<3> {
+        self.look(query, &self.remember(memory), mask)
+    }
+
+    /// What a sequence is to those that look at it: one product for key and value.
+    ///
+    /// # Shapes
+    /// - memory: `[batch, looked at, d_model]`
+    ///
+    /// # Panics
+    /// When the last axis is not `d_model`.
+    pub fn remember(&self, memory: Tensor<3>) -> KeyValues {
         let layers = [&self.key, &self.value];
-        let [query] = self.heads(self.query.forward(query));
         let [key, value] = self.heads(self.key_value.of(layers.into_iter()).forward(memory));
-        self.attend(query, key, value, mask)
+        KeyValues { key, value }
+    }
+
+    /// [`Self::cross_attention`] to a sequence that is remembered.
+    ///
+    /// # Shapes
+    /// - query: `[batch, positions, d_model]`, as is the output
+    ///
+    /// # Panics
+    /// As [`Self::self_attention`].
+    pub fn look(&self, query: Tensor<3>, seen: &KeyValues, mask: &AttentionMask) -> Tensor<3> {
+        let [query] = self.heads(self.query.forward(query));
+        self.attend(query, seen, mask)
     }
 
     /// `[batch, positions, N · d_model]` to N times `[batch, heads, positions, d_k]`.
@@ -99,14 +153,9 @@ impl MultiHeadAttention {
         })
     }
 
-    fn attend(
-        &self,
-        query: Tensor<4>,
-        key: Tensor<4>,
-        value: Tensor<4>,
-        mask: &AttentionMask,
-    ) -> Tensor<3> {
+    fn attend(&self, query: Tensor<4>, seen: &KeyValues, mask: &AttentionMask) -> Tensor<3> {
         let [batch, _, looking, _] = query.dims();
+        let KeyValues { key, value } = seen.clone();
         let mut scores = query.matmul(key.transpose()) / (self.d_k as f64).sqrt();
         if let Some(pad) = &mask.pad {
             let [batch, looked_at] = pad.dims();

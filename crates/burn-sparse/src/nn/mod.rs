@@ -10,7 +10,7 @@ mod lstm;
 mod memory;
 mod packed;
 
-pub use attention::{AttentionMask, MultiHeadAttention, MultiHeadAttentionConfig};
+pub use attention::{AttentionMask, KeyValues, MultiHeadAttention, MultiHeadAttentionConfig};
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use dispatch::{Dispatched, record_dispatch};
 pub use linear::{Activation, Linear, LinearConfig};

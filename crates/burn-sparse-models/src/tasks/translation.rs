@@ -1,0 +1,310 @@
+use std::ops::Range;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn_sparse_datasets::{DatasetError, Translations, multi30k};
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::initialize::Initialize;
+use crate::translation::{BEGIN, END, PAD, Vocabulary, bleu};
+use crate::{Metric, Samples, Task, Transformer, TransformerConfig, TranslationBatch};
+
+/// Multi30k, English to German, with a [`Transformer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TranslationTask {
+    /// `translation`: for two cores.
+    Small,
+    /// `translation-large`: for a GPU.
+    Large,
+}
+
+/// Sentences in tokens, and the vocabulary that was learnt from those of training.
+#[derive(Debug)]
+pub struct Sentences {
+    vocabulary: Vocabulary,
+    train: Vec<Pair>,
+    test: Vec<Pair>,
+    /// What `test` is in German.
+    references: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    source: Vec<i32>,
+    target: Vec<i32>,
+}
+
+/// Tokens of both languages together.
+const VOCABULARY: usize = 6000;
+/// Batches among which sentences are exchanged, so that those of a batch are about equally long.
+const POOL: usize = 32;
+/// Sentences translated at a time.
+const READERS: usize = 125;
+
+impl Task for TranslationTask {
+    type Model = Transformer;
+    type Data = Sentences;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Small => "translation",
+            Self::Large => "translation-large",
+        }
+    }
+
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<Sentences, DatasetError> {
+        let set = multi30k::load(folder)?;
+        let both = set.train.sources.iter().chain(&set.train.targets).map(String::as_str);
+        let tokens = |error: tokenizers::Error| DatasetError::Tokens {
+            dataset: "Multi30k",
+            reason: error.to_string(),
+        };
+        let vocabulary = Vocabulary::learn(both, VOCABULARY).map_err(tokens)?;
+        let pairs = |set: &Translations| {
+            let pair = |(source, target): (&String, &String)| {
+                Ok(Pair { source: vocabulary.encode(source)?, target: vocabulary.encode(target)? })
+            };
+            set.sources.iter().zip(&set.targets).map(pair).collect::<Result<Vec<_>, _>>()
+        };
+        let train = pairs(&set.train).map_err(tokens)?;
+        let test = pairs(&set.test).map_err(tokens)?;
+        Ok(Sentences { train, test, references: set.test.targets, vocabulary })
+    }
+
+    fn model(&self, device: &Device) -> Transformer {
+        let config = match self {
+            Self::Small => TransformerConfig::new(VOCABULARY, 256, 1024, 4, 3, 0.1),
+            Self::Large => TransformerConfig::new(VOCABULARY, 512, 2048, 8, 6, 0.3),
+        };
+        let model = config.init(device);
+        model.visit(&mut Initialize);
+        model
+    }
+
+    fn train_len(&self) -> usize {
+        multi30k::TRAIN
+    }
+
+    /// Puts sentences of about the same length into a batch, and batches in any order; a last one that is not
+    /// full stays the last.
+    fn arrange(
+        &self,
+        data: &Sentences,
+        order: &mut Vec<usize>,
+        batch: usize,
+        random: &mut ChaCha8Rng,
+    ) {
+        for pool in order.chunks_mut(POOL * batch) {
+            pool.sort_by_key(|&index| {
+                let Pair { source, target } = &data.train[index];
+                (target.len(), source.len())
+            });
+        }
+        let rest = order.split_off(order.len() / batch * batch);
+        let mut batches: Vec<&[usize]> = order.chunks(batch).collect();
+        batches.shuffle(random);
+        *order = [batches.concat(), rest].concat();
+    }
+
+    fn batch(&self, data: &Sentences, samples: Samples<'_>, device: &Device) -> TranslationBatch {
+        batch(samples.indices.iter().map(|&index| &data.train[index]), device)
+    }
+
+    fn test_len(&self, data: &Sentences) -> usize {
+        data.test.len()
+    }
+
+    fn test_batch(
+        &self,
+        data: &Sentences,
+        range: Range<usize>,
+        device: &Device,
+    ) -> TranslationBatch {
+        batch(data.test[range].iter(), device)
+    }
+
+    /// BLEU of the test sentences, each token the likeliest after those before it.
+    fn evaluate(&self, data: &Sentences, model: &Transformer, device: &Device) -> Metric {
+        let mut order: Vec<usize> = (0..data.test.len()).collect();
+        order.sort_by_key(|&index| data.test[index].source.len());
+        let mut translations = vec![String::new(); data.test.len()];
+        for indices in order.chunks(READERS) {
+            let sources = indices.iter().map(|&index| data.test[index].source.as_slice());
+            let written = translate(model, sources.collect(), device);
+            for (&index, tokens) in indices.iter().zip(written) {
+                // Tokens of the vocabulary can all be decoded; what cannot counts as not translated.
+                translations[index] = data.vocabulary.decode(&tokens).unwrap_or_default();
+            }
+        }
+        Metric::new("bleu", bleu(&translations, &data.references))
+    }
+}
+
+/// What the model writes for each source, up to its end or to twice the length of the longest.
+fn translate(model: &Transformer, sources: Vec<&[i32]>, device: &Device) -> Vec<Vec<i32>> {
+    let (count, most) = (sources.len(), 2 * longest(&sources) + 10);
+    let (source, pad) = padded(&sources, device);
+    let mut decoding = model.read(source, pad);
+    let mut written: Vec<Vec<i32>> = vec![Vec::new(); count];
+    let mut last = vec![BEGIN; count];
+    while written[0].len() < most && written.iter().any(|tokens| tokens.last() != Some(&END)) {
+        let tokens = Tensor::from_data(TensorData::new(last, [count]), device);
+        let best = model.write(tokens, &mut decoding).argmax(1).into_data().convert::<i32>();
+        // Tensors of this type can be read; a sentence without tokens would end here.
+        last = best.try_into_vec().unwrap_or_else(|_| vec![END; count]);
+        for (tokens, &next) in written.iter_mut().zip(&last) {
+            // What comes after the end is not read, but keeps all sentences equally long.
+            tokens.push(if tokens.last() == Some(&END) { END } else { next });
+        }
+    }
+    written
+}
+
+fn batch<'a>(pairs: impl Iterator<Item = &'a Pair>, device: &Device) -> TranslationBatch {
+    let pairs: Vec<&Pair> = pairs.collect();
+    let sources: Vec<&[i32]> = pairs.iter().map(|pair| pair.source.as_slice()).collect();
+    let shifted: Vec<Vec<i32>> = pairs
+        .iter()
+        .map(|pair| [&[BEGIN], &pair.target[..pair.target.len() - 1]].concat())
+        .collect();
+    let shifted: Vec<&[i32]> = shifted.iter().map(Vec::as_slice).collect();
+    let positions = longest(&shifted);
+    let places = pairs.iter().enumerate().flat_map(|(row, pair)| {
+        (0..pair.target.len()).map(move |at| (row * positions + at) as i32)
+    });
+    let next = pairs.iter().flat_map(|pair| pair.target.iter().copied());
+    let flat = |values: Vec<i32>| {
+        let count = values.len();
+        Tensor::<1, Int>::from_data(TensorData::new(values, [count]), device)
+    };
+    let (source, source_pad) = padded(&sources, device);
+    let (target, _) = padded(&shifted, device);
+    let (places, next) = (flat(places.collect()), flat(next.collect()));
+    TranslationBatch { source, source_pad, target, places, next }
+}
+
+fn longest(rows: &[&[i32]]) -> usize {
+    rows.iter().map(|row| row.len()).max().unwrap_or(0)
+}
+
+/// Rows of tokens, filled up to the longest, and where they are: `[rows, positions]`.
+fn padded(rows: &[&[i32]], device: &Device) -> (Tensor<2, Int>, Tensor<2, Bool>) {
+    let positions = longest(rows);
+    let (mut tokens, mut pad) = (Vec::new(), Vec::new());
+    for row in rows {
+        let fill = positions - row.len();
+        tokens.extend(row.iter().copied().chain(std::iter::repeat_n(PAD, fill)));
+        pad.extend((0..positions).map(|at| at >= row.len()));
+    }
+    let shape = [rows.len(), positions];
+    (
+        Tensor::from_data(TensorData::new(tokens, shape), device),
+        Tensor::from_data(TensorData::new(pad, shape), device),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn sentences(count: usize) -> Sentences {
+        let vocabulary = Vocabulary::learn(["ab cd"].into_iter(), 300).unwrap();
+        let pair = |number: usize| {
+            let tokens = |len: usize| {
+                let tokens = (0..len).map(|at| 3 + ((number * 31 + at * 7) % 200) as i32);
+                tokens.chain([END]).collect()
+            };
+            Pair { source: tokens(1 + number * 5 % 7), target: tokens(1 + number * 3 % 11) }
+        };
+        let references = (0..count).map(|number| number.to_string()).collect();
+        let [train, test] = [0, 100].map(|from| (from..from + count).map(pair).collect());
+        Sentences { vocabulary, train, test, references }
+    }
+
+    #[test]
+    fn an_epoch_sees_every_sentence_once_among_others_of_about_its_length() {
+        let data = sentences(1003);
+        let mut order: Vec<usize> = (0..1003).collect();
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        order.shuffle(&mut random);
+        let drawn = order.clone();
+        TranslationTask::Small.arrange(&data, &mut order, 10, &mut random);
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..1003).collect::<Vec<_>>());
+        let padding = |order: &[usize]| {
+            let lens = |batch: &[usize]| -> Vec<usize> {
+                batch.iter().map(|&index| data.train[index].target.len()).collect()
+            };
+            let waste = |lens: Vec<usize>| {
+                lens.iter().max().unwrap() * lens.len() - lens.iter().sum::<usize>()
+            };
+            order.chunks(10).map(|batch| waste(lens(batch))).sum::<usize>()
+        };
+        assert!(5 * padding(&order) < padding(&drawn), "{}", padding(&order));
+    }
+
+    #[test]
+    fn tokens_that_follow_are_those_of_the_sentence_wherever_it_is_filled_up() {
+        let (data, device) = (sentences(5), Device::flex());
+        let batch = TranslationTask::Small.test_batch(&data, 0..5, &device);
+        let [rows, positions] = batch.target.dims();
+        assert_eq!(rows, 5);
+        let read = |tensor: Tensor<1, Int>| -> Vec<i32> {
+            tensor.into_data().convert::<i32>().try_into_vec().unwrap()
+        };
+        let [places, next, target] =
+            [batch.places, batch.next, batch.target.flatten(0, 1)].map(read);
+        let mut at = 0;
+        for (row, pair) in data.test.iter().enumerate() {
+            for (position, &token) in pair.target.iter().enumerate() {
+                assert_eq!((places[at], next[at]), ((row * positions + position) as i32, token));
+                let seen = target[places[at] as usize];
+                assert_eq!(seen, if position == 0 { BEGIN } else { pair.target[position - 1] });
+                at += 1;
+            }
+        }
+        assert_eq!(at, next.len());
+    }
+
+    /// What is written token by token must be what the model scores highest when it sees the whole.
+    #[test]
+    fn writing_step_by_step_scores_as_reading_the_whole_does() {
+        let (data, device) = (sentences(6), Device::flex());
+        let model = TransformerConfig::new(300, 16, 32, 4, 2, 0.5).init(&device);
+        let whole = TranslationTask::Small.test_batch(&data, 0..6, &device);
+        let expected = model.forward(&whole);
+        let mut decoding = model.read(whole.source.clone(), whole.source_pad.clone());
+        let [rows, positions] = whole.target.dims();
+        let mut steps = Vec::new();
+        for position in 0..positions {
+            let tokens = whole.target.clone().narrow(1, position, 1).flatten(0, 1);
+            steps.push(model.write(tokens, &mut decoding));
+        }
+        let steps: Tensor<3> = Tensor::stack(steps, 1);
+        let found = steps.reshape([rows * positions, 300]).select(0, whole.places);
+        let off = (found - expected).abs().max().into_scalar::<f32>();
+        assert!(off < 1e-5, "{off}");
+    }
+
+    #[test]
+    fn a_sentence_is_translated_the_same_alone_and_among_others() {
+        let (data, device) = (sentences(9), Device::flex());
+        let model = TransformerConfig::new(300, 16, 32, 2, 1, 0.0).init(&device);
+        let sources: Vec<&[i32]> = data.test.iter().map(|pair| pair.source.as_slice()).collect();
+        let until_end = |tokens: &[i32]| -> Vec<i32> {
+            tokens.iter().copied().take_while(|&token| token != END).take(12).collect()
+        };
+        let together = translate(&model, sources.clone(), &device);
+        for (source, among) in sources.iter().zip(&together) {
+            let alone = translate(&model, vec![source], &device);
+            assert_eq!(until_end(&alone[0]), until_end(among));
+        }
+        let metric = TranslationTask::Small.evaluate(&data, &model, &device);
+        assert_eq!((metric.name.as_str(), metric.value), ("bleu", 0.0));
+    }
+}

@@ -1,0 +1,7 @@
+//! What translating needs besides a network: tokens of sentences, and a score for translations.
+
+mod bleu;
+mod vocabulary;
+
+pub use bleu::bleu;
+pub(crate) use vocabulary::{BEGIN, END, PAD, Vocabulary};
