@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod device;
+mod memory;
 mod output;
 
 use std::process::ExitCode;
@@ -12,12 +13,8 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Arguments, Command};
 
-/// The system's returns a large tensor's memory when it is freed and maps it anew for the next: page faults
-/// took a third of a feed-forward block at batch 512 (kernels/RESULTS.md).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    memory::keep_between_steps();
     // Bad usage ends here, with clap's message and status 2.
     let arguments = Arguments::parse();
     // Burn reads an optimizer's state back on its default device, from where it moves to its weights'. That

@@ -12,7 +12,7 @@
 //! | `cifar10-vgg-large` | [`Vgg`] of 16 layers | the same | the same |
 //! | `lstm-lm` | [`LstmLm`] two layers of 256 | Tiny Shakespeare, or any text | bits per character |
 //! | `lstm-lm-large` | [`LstmLm`] two layers of 1024 | the same | the same |
-//! | `translation` | [`Transformer`] 3 + 3 layers of 256 | Multi30k, English to German | BLEU |
+//! | `translation` | [`Transformer`] 2 + 2 layers of 256 | Multi30k, English to German | BLEU |
 //! | `translation-large` | [`Transformer`] 6 + 6 layers of 512 | the same | the same |
 
 mod catalog;

@@ -37,7 +37,7 @@ struct Pair {
 }
 
 /// Tokens of both languages together.
-const VOCABULARY: usize = 6000;
+const VOCABULARY: usize = 4000;
 /// Batches among which sentences are exchanged, so that those of a batch are about equally long.
 const POOL: usize = 32;
 /// Sentences translated at a time.
@@ -75,7 +75,7 @@ impl Task for TranslationTask {
 
     fn model(&self, device: &Device) -> Transformer {
         let config = match self {
-            Self::Small => TransformerConfig::new(VOCABULARY, 256, 1024, 4, 3, 0.1),
+            Self::Small => TransformerConfig::new(VOCABULARY, 256, 1024, 4, 2, 0.1),
             Self::Large => TransformerConfig::new(VOCABULARY, 512, 2048, 8, 6, 0.3),
         };
         let model = config.init(device);
