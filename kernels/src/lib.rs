@@ -11,7 +11,8 @@
 //! | rows | unstructured | `rows`: vectors along tokens |
 //!
 //! [`sparse_conv2d`] runs `tiles` and `rows` on pictures, [`PackedTensors::stack`] makes one weight of several that
-//! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one.
+//! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one, as
+//! [`dense_conv2d`] does a dense convolution.
 //!
 //! Which of them runs, or Burn's dense product where that is faster, follows from the costs of the machine,
 //! measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
@@ -24,6 +25,7 @@ mod checked;
 mod conv2d;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
+mod dense_conv2d;
 mod flex;
 mod functions;
 mod layout;
@@ -36,6 +38,7 @@ mod stack;
 
 pub use checked::Checked;
 pub use conv2d::{Window, sparse_conv2d};
+pub use dense_conv2d::dense_conv2d;
 pub use flex::peak_gflops;
 pub use functions::{drawn, masked, sparse_linear, sparse_linear_with};
 pub use layout::{Activation, Layout, Spec};

@@ -1,8 +1,10 @@
 //! Convolutions with packed kernels against float64, on awkward geometry, through Burn's own dispatch.
 
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use burn_sparse_kernels::{
-    Activation, Choice, PackedTensors, Window, select_conv2d, sparse_conv2d,
+    Activation, Choice, PackedTensors, Window, dense_conv2d, select_conv2d, sparse_conv2d,
 };
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
@@ -52,10 +54,10 @@ fn reference(
     y
 }
 
-#[test]
-fn every_layout_agrees_with_a_float64_convolution_on_any_geometry() {
+/// Pictures `[batch, in, height, width]`, outputs, and what they are seen through.
+fn geometry() -> Vec<([usize; 4], usize, Window)> {
     let window = |kernel, stride, dilation, padding| Window { kernel, stride, dilation, padding };
-    let cases = [
+    vec![
         ([1, 3, 8, 8], 32, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
         ([3, 4, 7, 9], 17, window([3, 3], [2, 2], [1, 1], [(1, 1), (1, 1)])),
         ([2, 5, 6, 5], 31, window([5, 3], [1, 1], [1, 1], [(2, 1), (0, 3)])),
@@ -65,7 +67,12 @@ fn every_layout_agrees_with_a_float64_convolution_on_any_geometry() {
         ([1, 9, 1, 70], 64, window([1, 3], [1, 1], [1, 1], [(0, 0), (1, 1)])),
         ([1, 1, 2, 2], 1, window([2, 2], [1, 1], [1, 1], [(0, 0), (0, 0)])),
         ([40, 8, 16, 16], 48, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
-    ];
+    ]
+}
+
+#[test]
+fn every_layout_agrees_with_a_float64_convolution_on_any_geometry() {
+    let cases = geometry();
     let patterns = [
         "unstructured",
         "balanced(block=32)",
@@ -78,7 +85,7 @@ fn every_layout_agrees_with_a_float64_convolution_on_any_geometry() {
     for device in devices() {
         for text in patterns {
             let pattern: Pattern = text.parse().unwrap();
-            for (shape, rows, window) in cases {
+            for &(shape, rows, window) in &cases {
                 let cols = shape[1] * window.kernel[0] * window.kernel[1];
                 let weights = noise(rows * cols);
                 let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
@@ -133,4 +140,73 @@ fn a_kernel_that_does_not_fit_its_picture_has_no_output() {
         Window { kernel: [3, 3], stride: [1, 2], dilation: [1, 1], padding: [(0, 0), (1, 1)] };
     assert_eq!(window.output([2, 5]), [0, 3]);
     assert_eq!(window.output([3, 1]), [1, 1]);
+}
+
+/// The output of a convolution under training, and its gradients: of `x`, weight and bias.
+fn trained(
+    ours: bool,
+    (shape, out, window): ([usize; 4], usize, Window),
+    biased: bool,
+) -> [Vec<f32>; 4] {
+    let device = Device::flex().autodiff();
+    let kernel = [out, shape[1], window.kernel[0], window.kernel[1]];
+    let filled = |shape: [usize; 4]| {
+        let data = TensorData::new(noise(shape.iter().product()), shape);
+        Tensor::<4>::from_data(data, &device).require_grad()
+    };
+    let (x, weight) = (filled(shape), filled(kernel));
+    let bias = Tensor::<1>::from_data(TensorData::new(noise(out), [out]), &device).require_grad();
+    let given = biased.then(|| bias.clone());
+    let y = match ours {
+        true => dense_conv2d(&x, &weight, given.as_ref(), &window).unwrap(),
+        false => {
+            let Window { stride, padding, dilation, .. } = window;
+            let options = ConvOptions::new_with_padding(stride, padding, dilation, 1);
+            conv2d(x.clone(), weight.clone(), given, options)
+        }
+    };
+    let grads = (y.clone() * y.clone() * 0.5).sum().backward();
+    let values = |tensor: Tensor<1>| tensor.into_data().try_into_vec::<f32>().unwrap();
+    let db = bias.grad(&grads).map_or(Vec::new(), values);
+    let [dx, dw] = [x, weight].map(|tensor| values(tensor.grad(&grads).unwrap().flatten(0, 3)));
+    [values(y.inner().flatten(0, 3)), dx, dw, db]
+}
+
+#[test]
+fn a_dense_convolution_and_its_gradients_are_burns_own() {
+    for case in geometry() {
+        for biased in [true, false] {
+            let [found, expected] = [true, false].map(|ours| trained(ours, case, biased));
+            assert_eq!(found[3].is_empty(), !biased);
+            for (name, (found, expected)) in
+                ["y", "dx", "dw", "db"].iter().zip(found.iter().zip(&expected))
+            {
+                assert_eq!(found.len(), expected.len(), "{name} of {case:?}");
+                let most = expected.iter().fold(1.0_f32, |most, value| most.max(value.abs()));
+                for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+                    let off = (found - expected).abs();
+                    assert!(off <= 2e-5 * most, "{name} {at} of {case:?}: {found}, not {expected}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_a_dense_convolution_have_the_same_bits_on_any_number_of_threads() {
+    let window =
+        Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], padding: [(1, 1), (1, 1)] };
+    let [one, three] = [1, 3].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| trained(true, ([21, 5, 9, 8], 7, window), true))
+    });
+    assert!(one == three);
+}
+
+#[test]
+fn a_dense_convolution_leaves_to_burn_what_is_not_trained_on_the_cpu() {
+    let (device, window) = (Device::flex(), geometry()[0].2);
+    let x = Tensor::<4>::zeros([3, 4, 7, 9], &device);
+    let weight = Tensor::<4>::zeros([17, 4, 3, 3], &device);
+    assert!(dense_conv2d(&x, &weight, None, &window).is_none());
 }

@@ -1,5 +1,5 @@
-//! Convolutions of ResNet-20 and of wider networks: Burn's own beside ours packed.
-//! `cargo bench --workspace --bench convolution [-- WORD ...]`.
+//! Convolutions of ResNet-20 and of wider networks: Burn's own beside ours, packed, and in training (forward and
+//! all gradients, dense). `cargo bench --workspace --bench convolution [-- WORD ...]`.
 
 use std::hint::black_box;
 
@@ -19,7 +19,7 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:<66} {:>11} {:>11}", "", "dense", "packed");
     // In, out, side of the kernel and of the picture.
-    for (channels, out, kernel, side) in [
+    for shape in [
         (16, 16, 3, 32),
         (32, 32, 3, 16),
         (64, 64, 3, 8),
@@ -27,27 +27,48 @@ fn main() {
         (256, 256, 3, 14),
         (256, 1024, 1, 14),
     ] {
+        let (channels, out, kernel, side) = shape;
+        let padding = kernel / 2;
+        let padding = PaddingConfig2d::Explicit(padding, padding, padding, padding);
+        let config = Conv2dConfig::new([channels, out], [kernel, kernel]).with_padding(padding);
+        let layer = format!("{kernel}x{kernel} {channels}->{out} on {side}x{side}");
+        let wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
+        let name = format!("{layer} training batch 128");
+        if wanted(&name) {
+            train(&name, &config, side, 128);
+        }
         for pattern in
             ["{ kind = \"balanced\", block = 32 }", "{ kind = \"shfl-bw\", vector = 16 }"]
         {
             for sparsity in [0.75, 0.9] {
                 for batch in [1, 32] {
                     let kind = pattern.split('"').nth(1).unwrap_or_default();
-                    let name = format!(
-                        "{kernel}x{kernel} {channels}->{out} on {side}x{side} {kind} {:.0} % batch {batch}",
-                        100.0 * sparsity
-                    );
-                    if words.iter().all(|word| name.contains(word.as_str())) {
-                        let padding = kernel / 2;
-                        let padding = PaddingConfig2d::Explicit(padding, padding, padding, padding);
-                        let config = Conv2dConfig::new([channels, out], [kernel, kernel]);
-                        let config = config.with_padding(padding);
+                    let name = format!("{layer} {kind} {:.0} % batch {batch}", 100.0 * sparsity);
+                    if wanted(&name) {
                         time(&name, &config, side, pattern, sparsity, batch);
                     }
                 }
             }
         }
     }
+}
+
+fn train(name: &str, config: &Conv2dConfig, side: usize, batch: usize) {
+    let device = Device::flex().autodiff();
+    let stock = config.init(&device);
+    let ours = Conv2d::from(stock.clone());
+    let shape = [batch, config.channels[0], side, side];
+    let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device);
+    let x = x.require_grad();
+    let step = |y: Tensor<4>| drop(black_box(y.sum().backward()));
+    let [stock, ours] = alternate(
+        1,
+        [&|repeats| (0..repeats).for_each(|_| step(stock.forward(x.clone()))), &|repeats| {
+            (0..repeats).for_each(|_| step(ours.forward(x.clone())))
+        }],
+    );
+    let (stock_us, ours_us) = (1e6 * stock, 1e6 * ours);
+    println!("{name:<66} {stock_us:>8.1} us {ours_us:>8.1} us  {:5.2}x", stock / ours);
 }
 
 #[derive(Module, Debug)]

@@ -11,6 +11,7 @@
 mod backend;
 mod cost;
 mod decode;
+mod dense_conv2d;
 mod gradient;
 mod grouped;
 mod kernel;
@@ -20,6 +21,7 @@ mod masked;
 mod parallel;
 mod peak;
 mod pixels;
+mod product;
 mod rows;
 mod simd;
 mod smooth;
@@ -30,6 +32,7 @@ mod value;
 mod weight;
 
 pub(crate) use cost::{Chosen, Matrix, choose, choose_tiled};
+pub(crate) use dense_conv2d::DenseConv2d;
 pub(crate) use kernel::Kernel;
 pub use peak::peak_gflops;
 pub(crate) use simd::Isa;

@@ -3,7 +3,9 @@ use burn::nn::PaddingConfig2d;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{Activation, Choice, Reason, Window, select_conv2d, sparse_conv2d};
+use burn_sparse_kernels::{
+    Activation, Choice, Reason, Window, dense_conv2d, select_conv2d, sparse_conv2d,
+};
 
 use super::Packed;
 use super::dispatch::dispatched;
@@ -101,6 +103,11 @@ impl Conv2d {
         bias: Option<Tensor<1>>,
         window: &Window,
     ) -> Tensor<4> {
+        if self.groups == 1
+            && let Some(y) = dense_conv2d(&input, &weight, bias.as_ref(), window)
+        {
+            return y;
+        }
         let Window { stride, padding, dilation, .. } = *window;
         let options = ConvOptions::new_with_padding(stride, padding, dilation, self.groups);
         conv2d(input, weight, bias, options)
