@@ -1,4 +1,4 @@
-//! What all tasks share: their models score classes, be they of an image or of the next character.
+//! What all tasks share: their models score classes, be they of an image or of the next token.
 
 use burn::module::{Module, ModuleDisplay};
 use burn::nn::loss::CrossEntropyLossConfig;
