@@ -109,13 +109,18 @@ impl Remote {
     }
 }
 
+/// A checksum as publishers write it.
+pub(crate) fn hex(checksum: &[u8]) -> String {
+    checksum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn sha256(path: &Path) -> std::io::Result<String> {
     let (mut file, mut hash) = (File::open(path)?, Sha256::new());
     let mut chunk = vec![0; CHUNK];
     loop {
         let read = file.read(&mut chunk)?;
         if read == 0 {
-            return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+            return Ok(hex(&hash.finalize()));
         }
         hash.update(&chunk[..read]);
     }

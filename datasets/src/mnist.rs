@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
+use crate::download::hex;
 use crate::{DatasetError, ImageSet, Images};
 
 const NAME: &str = "MNIST";
@@ -117,8 +118,7 @@ fn download(url: &str, folder: &Path, source: &Source) -> Result<(), String> {
         .take(limit + 1)
         .read_to_end(&mut unpacked)
         .map_err(text)?;
-    let found: String =
-        Sha256::digest(&unpacked).iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = hex(&Sha256::digest(&unpacked));
     if found != source.sha256 {
         return Err(format!("its SHA-256 is {found}, expected {}", source.sha256));
     }

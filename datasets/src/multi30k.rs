@@ -1,13 +1,14 @@
 //! Multi30k, task 1 (Elliott et al., 2016): 29 000 and 1000 descriptions of pictures, in English and German.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use sha2::{Digest, Sha256};
 
 use crate::DatasetError;
-use crate::download::{Remote, cached};
+use crate::download::{Remote, cached, hex};
 
 /// Training sentences.
 pub const TRAIN: usize = 29_000;
@@ -33,14 +34,20 @@ pub struct TranslationSet {
 }
 
 const NAME: &str = "Multi30k";
-const URL: &str = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/";
+/// More bytes than any of the files has.
+const LIMIT: u64 = 1 << 24;
+/// At one commit: a training file has been replaced since.
+const URL: &str = "https://raw.githubusercontent.com/multi30k/dataset/\
+                   c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab/data/task1/raw/";
 
-/// A published file: its name, bytes, SHA-256 and lines.
+/// A published file.
 struct Part {
     file: &'static str,
     bytes: u64,
     sha256: &'static str,
-    lines: usize,
+    /// Of what is packed in it. The tokens of a model are learnt from the sentences it is trained on: among other
+    /// sentences its checkpoint would have no meaning.
+    text_sha256: &'static str,
 }
 
 const PARTS: [Part; 4] = [
@@ -48,25 +55,25 @@ const PARTS: [Part; 4] = [
         file: "train.en.gz",
         bytes: 568_929,
         sha256: "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
-        lines: TRAIN,
+        text_sha256: "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
     },
     Part {
         file: "train.de.gz",
         bytes: 637_044,
         sha256: "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
-        lines: TRAIN,
+        text_sha256: "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
     },
     Part {
         file: "test_2016_flickr.en.gz",
         bytes: 21_077,
         sha256: "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
-        lines: TEST,
+        text_sha256: "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
     },
     Part {
         file: "test_2016_flickr.de.gz",
         bytes: 22_890,
         sha256: "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
-        lines: TEST,
+        text_sha256: "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
     },
 ];
 
@@ -75,14 +82,18 @@ const PARTS: [Part; 4] = [
 /// system, which is filled by a download first.
 ///
 /// # Errors
-/// Names the files and the folder they were looked for in, and a file with other lines than it should have.
+/// Names the files and the folder they were looked for in, and a file with another text than the published one.
 pub fn load(folder: Option<&Path>) -> Result<TranslationSet, DatasetError> {
-    let [sources, targets, test_sources, test_targets] = PARTS.each_ref().map(|part| {
+    read(folder, &PARTS)
+}
+
+fn read(folder: Option<&Path>, parts: &[Part; 4]) -> Result<TranslationSet, DatasetError> {
+    let [sources, targets, test_sources, test_targets] = parts.each_ref().map(|part| {
         let path = match folder {
             Some(folder) => local(folder, part)?,
             None => downloaded(part)?,
         };
-        lines(&path, part.lines)
+        lines(&path, part)
     });
     Ok(TranslationSet {
         train: Translations { sources: sources?, targets: targets? },
@@ -114,30 +125,26 @@ fn downloaded(part: &Part) -> Result<PathBuf, DatasetError> {
     cached(NAME, "multi30k", part.file, &remote)
 }
 
-/// The lines of a file, of which there are `count`.
-fn lines(path: &Path, count: usize) -> Result<Vec<String>, DatasetError> {
-    let read = |source| DatasetError::Read { path: path.into(), source };
-    let file = File::open(path).map_err(read)?;
+/// The lines of a file.
+fn lines(path: &Path, part: &Part) -> Result<Vec<String>, DatasetError> {
+    let fail = |source| DatasetError::Read { path: path.into(), source };
+    let file = File::open(path).map_err(fail)?;
     let bytes: Box<dyn Read> = match path.extension().is_some_and(|end| end == "gz") {
         true => Box::new(GzDecoder::new(file)),
         false => Box::new(file),
     };
-    // One more than there should be is enough to refuse them.
-    let lines = BufReader::new(bytes).lines().take(count + 1);
-    let lines: Vec<String> = lines.collect::<Result<_, _>>().map_err(read)?;
-    if lines.len() != count {
-        let found = match lines.len() > count {
-            true => format!("more than {count}"),
-            false => lines.len().to_string(),
-        };
+    let mut text = String::new();
+    bytes.take(LIMIT).read_to_string(&mut text).map_err(fail)?;
+    let found = hex(&Sha256::digest(&text));
+    if found != part.text_sha256 {
         return Err(DatasetError::Content {
             path: path.into(),
-            what: "the number of its lines",
+            what: "the SHA-256 of its text",
             found,
-            expected: count.to_string(),
+            expected: part.text_sha256.into(),
         });
     }
-    Ok(lines)
+    Ok(text.lines().map(String::from).collect())
 }
 
 #[cfg(test)]
@@ -149,15 +156,25 @@ mod tests {
 
     use super::*;
 
-    fn write(folder: &Path, file: &str, count: usize) {
-        let text: String = (0..count).map(|line| format!("{file} {line}\n")).collect();
+    const SENTENCES: [&str; 4] = ["a\nb\n", "A\nB ä\n", "c\n", "C\n"];
+
+    /// The files, with other sentences.
+    fn parts() -> [Part; 4] {
+        std::array::from_fn(|at| {
+            let Part { file, bytes, sha256, .. } = PARTS[at];
+            let text_sha256 = hex(&Sha256::digest(SENTENCES[at])).leak();
+            Part { file, bytes, sha256, text_sha256 }
+        })
+    }
+
+    fn write(folder: &Path, file: &str, text: &[u8]) {
         let bytes = match file.ends_with(".gz") {
             true => {
                 let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-                gz.write_all(text.as_bytes()).unwrap();
+                gz.write_all(text).unwrap();
                 gz.finish().unwrap()
             }
-            false => text.into_bytes(),
+            false => text.to_vec(),
         };
         std::fs::write(folder.join(file), bytes).unwrap();
     }
@@ -167,34 +184,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("multi30k");
         std::fs::create_dir(&inside).unwrap();
-        for (file, count) in [
-            ("train.en.gz", TRAIN),
-            ("train.de", TRAIN),
-            ("test_2016_flickr.en", TEST),
-            ("test_2016_flickr.de.gz", TEST),
-        ] {
-            write(&inside, file, count);
+        let files = ["train.en.gz", "train.de", "test_2016_flickr.en", "test_2016_flickr.de.gz"];
+        for (file, text) in files.into_iter().zip(SENTENCES) {
+            write(&inside, file, text.as_bytes());
         }
-        let set = load(Some(folder.path())).unwrap();
-        assert_eq!(set.train.sources[28_999], "train.en.gz 28999");
-        assert_eq!(set.train.targets[0], "train.de 0");
-        assert_eq!(set.test.sources.len(), TEST);
-        assert_eq!(set.test.targets[7], "test_2016_flickr.de.gz 7");
-        for (count, hint) in [(999, "is 999, expected 1000"), (1001, "more than 1000, expected")] {
-            write(&inside, "test_2016_flickr.en", count);
-            let error = load(Some(folder.path())).unwrap_err().to_string();
-            assert!(error.contains(hint), "{error}");
+        let set = read(Some(folder.path()), &parts()).unwrap();
+        assert_eq!(set.train.sources, ["a", "b"]);
+        assert_eq!(set.train.targets, ["A", "B ä"]);
+        assert_eq!((set.test.sources, set.test.targets), (vec!["c".into()], vec!["C".into()]));
+        for (text, hint) in [(&b"d\n"[..], "the SHA-256 of its text is"), (&[0xff], "cannot read")]
+        {
+            write(&inside, "test_2016_flickr.en", text);
+            let error = read(Some(folder.path()), &parts()).unwrap_err().to_string();
+            assert!(error.contains(hint) && error.contains("test_2016_flickr.en"), "{error}");
         }
-        std::fs::write(inside.join("test_2016_flickr.en"), [0xff; 4]).unwrap();
-        let error = load(Some(folder.path())).unwrap_err().to_string();
-        assert!(error.contains("cannot read"), "{error}");
     }
 
     #[test]
     fn what_is_missing_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "train.en", TRAIN);
-        let error = load(Some(folder.path())).unwrap_err().to_string();
+        write(folder.path(), "train.en", SENTENCES[0].as_bytes());
+        let error = read(Some(folder.path()), &parts()).unwrap_err().to_string();
         assert!(error.contains("train.de.gz is not there"), "{error}");
         let error = load(Some(Path::new("/no/such/folder"))).unwrap_err().to_string();
         assert!(error.contains("there is no such folder"), "{error}");

@@ -89,6 +89,11 @@ pub(crate) fn loss(output: &ClassificationOutput) -> f64 {
     loss.ok().and_then(|loss: Vec<f64>| loss.first().copied()).unwrap_or(f64::NAN)
 }
 
+/// How many samples a step has scored.
+pub(crate) fn samples(output: &ClassificationOutput) -> usize {
+    output.targets.dims()[0]
+}
+
 /// The scores, flat.
 pub(crate) fn scores(output: ClassificationOutput) -> Vec<f32> {
     output.output.into_data().convert::<f32>().try_into_vec().unwrap_or_default()

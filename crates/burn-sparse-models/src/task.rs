@@ -18,7 +18,7 @@ const TEST_BATCH: usize = 500;
 pub struct Samples<'a> {
     /// Which.
     pub indices: &'a [usize],
-    /// What draws their variations, crops for instance: another number in every epoch.
+    /// The seed of their augmentation (crops, mirror images): another number in every epoch.
     pub draw: u64,
 }
 

@@ -169,18 +169,18 @@ impl Observer for Stops {
     }
 }
 
-/// A run that is stopped after every `steps` steps: its losses, and its checkpoint.
-fn run(folder: &Path, steps: usize) -> (Vec<f64>, Vec<u8>) {
+/// A run on some devices that is stopped after every `steps` steps: its losses, and its checkpoint.
+fn run(folder: &Path, devices: usize, steps: usize) -> (Vec<f64>, Vec<u8>) {
     let recipe: Recipe = RECIPE.parse().unwrap();
     let (source, folder) = (DataSource::new(None), RunFolder::new(folder));
     let (mut losses, mut begin) = (Vec::new(), Begin::Fresh);
     loop {
-        let device = Device::flex();
+        let devices = vec![Device::flex(); devices];
         // What was drawn before a session must not matter.
-        device.seed(losses.len() as u64);
+        devices[0].seed(losses.len() as u64);
         let mut observer = Stops { after: steps, losses: Vec::new() };
         let outcome =
-            train(&Drawn, &recipe, &source, &folder, begin, &[device], &mut observer).unwrap();
+            train(&Drawn, &recipe, &source, &folder, begin, &devices, &mut observer).unwrap();
         losses.extend(observer.losses);
         if let Outcome::Trained(_) = outcome {
             return (losses, std::fs::read(folder.checkpoint()).unwrap());
@@ -192,11 +192,16 @@ fn run(folder: &Path, steps: usize) -> (Vec<f64>, Vec<u8>) {
 #[test]
 fn a_run_that_draws_at_every_step_goes_on_with_the_same_bits_wherever_it_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let whole = run(&folder.path().join("whole"), usize::MAX);
-    assert_eq!(whole.0.len(), 3 * TRAIN.div_ceil(8));
-    for steps in [1, 4, 7] {
-        let cut = run(&folder.path().join(steps.to_string()), steps);
-        assert_eq!(cut.0, whole.0, "losses, stopped after every {steps} steps");
-        assert!(cut.1 == whole.1, "checkpoints differ, stopped after every {steps} steps");
+    for devices in [1, 2] {
+        let run =
+            |steps: usize| run(&folder.path().join(format!("{devices}-{steps}")), devices, steps);
+        let whole = run(usize::MAX);
+        assert_eq!(whole.0.len(), 3 * TRAIN.div_ceil(8));
+        for steps in [1, 4, 7] {
+            let cut = run(steps);
+            let what = format!("{devices} devices, stopped after every {steps} steps");
+            assert_eq!(cut.0, whole.0, "losses, {what}");
+            assert!(cut.1 == whole.1, "checkpoints differ, {what}");
+        }
     }
 }

@@ -3,8 +3,8 @@ use rayon::prelude::*;
 use super::product::{View, product};
 use crate::Window;
 
-/// A convolution with a dense kernel: pictures are unfolded one at a time, each into a matrix that stays in a
-/// core's cache, `[in · kernel row · kernel column, output pixels]`.
+/// A convolution with a dense kernel: a thread unfolds one picture at a time, always into the same memory, as
+/// `[in · kernel row · kernel column, output pixels]`.
 pub(crate) struct DenseConv2d<'a> {
     pub(crate) window: Window,
     /// `[batch, in, height, width]`.
@@ -26,7 +26,7 @@ pub(crate) struct Gradients {
 
 /// Parts of the batch that each add up a gradient of the weight. Their number is fixed, so that sums have the
 /// same bits on any number of threads.
-const PARTS: usize = 8;
+const PARTS: usize = 16;
 
 impl DenseConv2d<'_> {
     /// `[batch, out, height', width']`.

@@ -278,7 +278,7 @@ pub(crate) struct SweepArguments {
     /// loses no more than --allow.
     #[arg(long, value_name = "FILE", requires = "sensitivity")]
     pub(crate) write: Option<PathBuf>,
-    /// What a weight may lose of the metric: 0.002 of accuracy are 0.2 points.
+    /// What a weight may lose of the metric, in its own unit: 0.002 of accuracy are 0.2 points; BLEU counts to 100.
     #[arg(long, default_value_t = 0.002, requires = "write")]
     pub(crate) allow: f64,
     /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.

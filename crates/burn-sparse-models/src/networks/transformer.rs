@@ -30,7 +30,7 @@ pub struct TransformerConfig {
 }
 
 /// An encoder and a decoder for translation (Vaswani et al., 2017), normalized before each block (Xiong et al.,
-/// 2020). Embedding and head are left dense.
+/// 2020).
 #[derive(Module, Debug)]
 pub struct Transformer {
     embedding: Embedding,
@@ -57,7 +57,7 @@ pub struct TranslationBatch {
     pub next: Tensor<1, Int>,
 }
 
-/// What a decoder remembers of the sentences it translates.
+/// What a decoder remembers of the sentences it translates: the caches of its keys and values.
 #[derive(Debug)]
 pub struct Decoding {
     layers: Vec<Remembered>,
@@ -193,7 +193,7 @@ impl Transformer {
         self.head.forward(self.decoder_norm.forward(x))
     }
 
-    /// Reads sentences to be translated token by token.
+    /// Reads sentences to be translated token by token (incremental decoding).
     ///
     /// # Shapes
     /// - source, source_pad: `[batch, positions]`

@@ -209,6 +209,8 @@ impl RunFolder {
 
     fn save_module<M: Module>(&self, name: &str, model: &M) -> Result<(), RunError> {
         let path = self.path.join(name);
+        // Running statistics wait for their last update until somebody reads them; a record does not.
+        let _ = model.valid();
         let bytes = model.clone().into_record().into_bytes();
         replace(&path, &bytes.map_err(|error| fail(&path, error))?)
     }

@@ -9,24 +9,29 @@ use burn::train::{TrainOutput, TrainStep};
 /// the first device.
 ///
 /// Burn would have the optimizer sum them, and leave every parameter on another device; here the model stays
-/// where it is.
+/// where it is. A part's loss is the mean over its `samples`, of which a sentence has more than one.
+///
+/// Running statistics are those of all parts, one after the other: with every part they move on, so they depend
+/// a little on the number of devices.
 pub(super) fn step<M: TrainStep + Module>(
     model: &M,
     devices: &[Device],
     indices: &[usize],
     one: impl Fn(&M, &[usize], &Device) -> TrainOutput<M::Output>,
     loss: impl Fn(&M::Output) -> f64,
+    samples: impl Fn(&M::Output) -> usize,
 ) -> (f64, GradientsParams) {
     // A last batch may have fewer samples than there are devices.
     let parts = indices.chunks(indices.len().div_ceil(devices.len()));
     // All devices work before the first loss is waited for.
-    let done: Vec<(&[usize], TrainOutput<M::Output>)> = parts
+    let done: Vec<TrainOutput<M::Output>> = parts
         .zip(devices)
-        .map(|(part, device)| (part, one(&model.clone().fork(device), part, device)))
+        .map(|(part, device)| one(&model.clone().fork(device), part, device))
         .collect();
+    let all: usize = done.iter().map(|output| samples(&output.item)).sum();
     let (mut mean, mut grads) = (0.0, GradientsParams::new());
-    for (part, output) in done {
-        let share = part.len() as f64 / indices.len() as f64;
+    for output in done {
+        let share = samples(&output.item) as f64 / all as f64;
         mean += loss(&output.item) * share;
         let device = devices[0].clone().inner();
         let mut sum = Sum { share, device, from: output.grads, into: grads };

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::folder::{Best, State};
 use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
-use crate::classification::{distilled, loss};
+use crate::classification::{distilled, loss, samples};
 use crate::{Metric, Samples, Task};
 
 /// What stays the same all through a run.
@@ -151,10 +151,9 @@ impl<T: Task> Session<'_, T> {
         for indices in order.chunks(table.batch_size).skip(state.step) {
             let done = state.epoch * steps + state.step;
             let rate = (kind.rate)(table, done as f64 / (kind.epochs * steps) as f64);
-            // Dropout draws from the devices. What it draws is not to depend on where a session began.
-            for (rank, device) in self.devices.iter().enumerate() {
-                device.seed(draw.wrapping_add((state.step + rank * steps) as u64));
-            }
+            // Dropout draws from the device. What it draws is not to depend on where a session began. (Backends
+            // have one stream for all their devices: what each of several draws may depend on who comes first.)
+            self.device.seed(draw.wrapping_add(state.step as u64));
             let one = |model: &W, indices: &[usize], device: &Device| {
                 self.output(model, Samples { indices, draw }, device, kind)
             };
@@ -163,7 +162,7 @@ impl<T: Task> Session<'_, T> {
                     let output = one(&model, indices, device);
                     (loss(&output.item), output.grads)
                 }
-                devices => parallel::step(&model, devices, indices, one, loss),
+                devices => parallel::step(&model, devices, indices, one, loss, samples),
             };
             if !loss.is_finite() {
                 let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);

@@ -96,7 +96,7 @@ impl Task for TranslationTask {
         batch: usize,
         random: &mut ChaCha8Rng,
     ) {
-        for pool in order.chunks_mut(POOL * batch) {
+        for pool in order.chunks_mut(POOL.saturating_mul(batch)) {
             pool.sort_by_key(|&index| {
                 let Pair { source, target } = &data.train[index];
                 (target.len(), source.len())
@@ -142,7 +142,8 @@ impl Task for TranslationTask {
     }
 }
 
-/// What the model writes for each source, up to its end or to twice the length of the longest.
+/// What the model writes for each source, up to its end, or ten tokens more than twice the longest
+/// source.
 fn translate(model: &Transformer, sources: Vec<&[i32]>, device: &Device) -> Vec<Vec<i32>> {
     let (count, most) = (sources.len(), 2 * longest(&sources) + 10);
     let (source, pad) = padded(&sources, device);

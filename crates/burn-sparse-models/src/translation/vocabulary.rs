@@ -15,7 +15,8 @@ pub(crate) const END: i32 = 2;
 const SPECIAL: [&str; 3] = ["<pad>", "<s>", "</s>"];
 
 /// Pieces of words, learnt from sentences: byte pair encoding (Sennrich et al., 2016) of bytes, so that any text
-/// has its tokens and comes back whole. The same sentences give the same tokens.
+/// has its tokens and comes back whole, but for spaces around it and what is spelled like a special token. The
+/// same sentences give the same tokens.
 pub(crate) struct Vocabulary {
     tokenizer: TokenizerImpl<BPE, NormalizerWrapper, ByteLevel, ByteLevel, ByteLevel>,
 }

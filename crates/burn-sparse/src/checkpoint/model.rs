@@ -42,6 +42,8 @@ impl Checkpoint {
         provenance: Provenance,
     ) -> Result<Self, CheckpointError> {
         let mut reader = Reader::default();
+        // Running statistics wait for their last update until somebody reads them; a visitor does not.
+        let _ = pruned.model.valid();
         // Without masks, so that every parameter has the path and layer of the plain model.
         pruned.model.clone().materialize().visit(&mut reader);
         let mut entries = reader.entries;

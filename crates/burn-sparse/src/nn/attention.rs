@@ -50,7 +50,7 @@ pub struct AttentionMask {
     pub pairs: Option<Tensor<3, Bool>>,
 }
 
-/// What positions are to those that look at them, head by head.
+/// A key/value cache: what positions are to those that look at them, head by head.
 #[derive(Debug, Clone)]
 pub struct KeyValues {
     /// `[batch, heads, positions, d_k]`, as are the values.
