@@ -1,0 +1,40 @@
+//! Batch normalization counts its batches in statistics that are no parameters: a checkpoint written right after a
+//! step holds that step's.
+
+use burn::module::Module;
+use burn::nn::{BatchNorm, BatchNormConfig};
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse::checkpoint::{Checkpoint, Form, Provenance};
+use burn_sparse::nn::{Conv2d, Conv2dConfig};
+use burn_sparse_tests::models::{one_shot, seeded};
+
+#[derive(Module, Debug)]
+struct Net {
+    conv: Conv2d,
+    norm: BatchNorm,
+}
+
+impl Net {
+    fn new(device: &Device) -> Self {
+        let conv = Conv2d::new(&Conv2dConfig::new([3, 8], [3, 3]), device);
+        Self { conv, norm: BatchNormConfig::new(8).init(device) }
+    }
+}
+
+#[test]
+fn a_checkpoint_right_after_a_step_holds_its_statistics() {
+    let device = Device::flex().autodiff();
+    let net = seeded(&device, 3, Net::new);
+    let pruned = one_shot(net, "pattern = { kind = \"balanced\", block = 9 }\nsparsity = 0.66");
+    let x = Tensor::<4>::random([5, 3, 6, 6], Distribution::Uniform(1.0, 2.0), &device);
+    // A step in training moves the statistics; nothing reads them before the checkpoint does.
+    drop(pruned.model.norm.forward(pruned.model.conv.forward(x)));
+    let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
+    let fresh = seeded(&Device::flex(), 4, Net::new);
+    let back = checkpoint.apply(fresh, Form::Packed).unwrap();
+    let read = |tensor: Tensor<1>| -> Vec<f32> { tensor.into_data().try_into_vec().unwrap() };
+    let mean = read(back.norm.running_mean.value());
+    assert_eq!(mean, read(pruned.model.norm.running_mean.value_sync()));
+    assert!(mean.iter().all(|&mean| mean != 0.0), "{mean:?}");
+    assert_ne!(read(back.norm.running_var.value()), [1.0; 8]);
+}
