@@ -12,8 +12,6 @@ use crate::download::{Remote, cached, hex};
 
 /// Training sentences.
 pub const TRAIN: usize = 29_000;
-/// Test sentences (`test_2016_flickr`).
-pub const TEST: usize = 1000;
 
 /// Sentences and what they are in another language, in the same order.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -103,11 +103,31 @@ const FEW_ROWS: usize = 8;
 /// benchmarks share.
 ///
 /// On the CPU it rests on the costs of this machine, measured when they are first asked for (about a
-/// second) and kept in the user's cache folder; `BURN_SPARSE_COSTS=built-in` takes those of the machine
-/// this was written on. On training devices a sparse kernel runs at any cost: the dense product would
-/// unpack the weight at every step.
+/// second) and kept in the user's cache folder; on a GPU on both products, measured when a weight of this size
+/// and so many tokens, up to the next power of two, are first asked for. `BURN_SPARSE_COSTS=built-in` takes the
+/// costs of the machine this was written on, and the sparse kernel on a GPU. On training devices a sparse kernel
+/// runs at any cost: the dense product would unpack the weight at every step.
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
-    select_by(weight, n, dtype, device, flex::choose)
+    let choice = select_by(weight, n, dtype, device, flex::choose);
+    #[cfg(feature = "cubecl-backend")]
+    if let Choice::Sparse { name: KernelName { backend: "cube", .. }, .. } = choice
+        && !device.is_autodiff()
+    {
+        return faster(choice, crate::cube::measured(weight, n, dtype, device));
+    }
+    choice
+}
+
+/// The choice once it is known what both products take.
+#[cfg(feature = "cubecl-backend")]
+fn faster(choice: Choice, predicted: Option<Predicted>) -> Choice {
+    match (choice, predicted) {
+        (_, Some(found)) if found.dense_us < found.sparse_us => {
+            Choice::Dense { reason: Reason::Slower(found) }
+        }
+        (Choice::Sparse { name, .. }, predicted) => Choice::Sparse { name, predicted },
+        (dense, _) => dense,
+    }
 }
 
 /// Chooses the kernel for a convolution with `n` output pixels, as [`select`] does for tokens; on the CPU

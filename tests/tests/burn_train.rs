@@ -5,10 +5,11 @@ use burn::data::dataset::InMemDataset;
 use burn::module::Module;
 use burn::optim::AdamWConfig;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::{ExecutionStrategy, Learner, SupervisedTraining};
+use burn::train::{ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedTraining};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
-use burn_sparse_models::{ImageBatch, MlpConfig};
+use burn_sparse::train::Sparse;
+use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 
 #[derive(Clone)]
 struct Batches;
@@ -26,26 +27,28 @@ impl Batcher<usize, ImageBatch> for Batches {
     }
 }
 
-#[test]
-fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
+const RECIPE: &str = r#"
+    version = 1
+    task = "test"
+    [train]
+    prune_epochs = 3
+    [[prune]]
+    except = ["head.*"]
+    pattern = { kind = "shfl-bw", vector = 16 }
+    sparsity = 0.75
+    end = "2 epochs"
+    every = "3 steps"
+"#;
+
+fn attached(device: &Device, steps_per_epoch: usize) -> Sparse<Mlp> {
+    let model = MlpConfig::new(32, 64, 4).init(device);
+    let recipe: Recipe = RECIPE.parse().unwrap();
+    Plan::new(&recipe, &model, steps_per_epoch).unwrap().attach(model).unwrap()
+}
+
+/// Trains three epochs of eight batches.
+fn launched(strategy: ExecutionStrategy, sparse: Sparse<Mlp>) -> Sparse<Mlp> {
     let device = Device::flex();
-    let train_device = device.clone().autodiff();
-    let model = MlpConfig::new(32, 64, 4).init(&train_device);
-    let recipe: Recipe = r#"
-        version = 1
-        task = "test"
-        [train]
-        prune_epochs = 3
-        [[prune]]
-        except = ["head.*"]
-        pattern = { kind = "shfl-bw", vector = 16 }
-        sparsity = 0.75
-        end = "2 epochs"
-        every = "3 steps"
-    "#
-    .parse()
-    .unwrap();
-    let plan = Plan::new(&recipe, &model, 8).unwrap();
     let loader = |device: &Device| {
         let data = InMemDataset::new((0..64).collect::<Vec<usize>>());
         DataLoaderBuilder::new(Batches).batch_size(8).set_device(device.clone()).build(data)
@@ -53,17 +56,36 @@ fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
     let folder = tempfile::tempdir().unwrap();
     let result = SupervisedTraining::new(
         folder.path().to_str().unwrap(),
-        loader(&train_device),
+        loader(&device.clone().autodiff()),
         loader(&device),
     )
     .num_epochs(3)
     .with_default_checkpointers()
-    .with_training_strategy(ExecutionStrategy::single(train_device.clone()).into())
-    .launch(Learner::new(plan.attach(model).unwrap(), AdamWConfig::new().init(), 1e-3));
+    .with_training_strategy(strategy.into())
+    .launch(Learner::new(sparse, AdamWConfig::new().init(), 1e-3));
     assert!(result.error.is_none());
-    let sparse = result.model;
+    result.model
+}
+
+#[test]
+fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
+    let device = Device::flex().autodiff();
+    let sparse = launched(ExecutionStrategy::single(device.clone()), attached(&device, 8));
     assert_eq!(sparse.step(), 24);
     assert_eq!(sparse.masks().unwrap().sparsity, 0.75);
     assert!(sparse.clone().num_params() > 0);
     sparse.finish().unwrap();
+}
+
+#[test]
+fn supervised_training_on_several_devices_prunes_wherever_its_optimizer_steps() {
+    let device = Device::flex().autodiff();
+    for optimizer in [MultiDeviceOptim::OptimMainDevice, MultiDeviceOptim::OptimSharded] {
+        // The CPU twice: each takes half of the batches.
+        let strategy = ExecutionStrategy::multi(vec![device.clone(); 2], optimizer);
+        let sparse = launched(strategy, attached(&device, 4));
+        assert_eq!(sparse.step(), 12, "{optimizer:?}");
+        assert_eq!(sparse.masks().unwrap().sparsity, 0.75, "{optimizer:?}");
+        sparse.finish().unwrap();
+    }
 }

@@ -7,8 +7,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Milliseconds after which memory that is free goes back to the system; the bindings have no name for it.
 const PURGE_DELAY: mi_option_t = 15;
-/// Some training steps.
-const LONGER: std::ffi::c_long = 10_000;
+/// Some training steps, also of a large model.
+const LONGER: std::ffi::c_long = 60_000;
 
 /// Keeps memory from one training step to the next. Steps ask for the same large tensors every time, and a page
 /// that was given back has to be cleared before it is given again.

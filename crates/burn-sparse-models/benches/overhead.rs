@@ -1,11 +1,12 @@
 //! What pruning costs a training step: the same loop with masks and without, in turns in one run.
 //!
 //! `cargo bench --workspace --bench overhead` prints, for each network and pattern, the median time of a step
-//! without masks, under the ramp and after it, the time of a mask update, and what all of it adds to a run in
+//! without masks, what masks add to it under the ramp and after it (the median difference of two steps one after
+//! the other: the machine's own drift is larger), the time of a mask update, and what all of it adds to a run in
 //! the proportions of the project's recipes (ramp 5 of 12 epochs, an update every 50 steps of it): median of
 //! [`RUNS`] runs and their range.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::nn::transformer::{
@@ -33,9 +34,6 @@ const STEPS: f64 = 12.0 * 469.0;
 
 /// Steps between two updates here, to see several.
 const UPDATE: usize = 12;
-
-/// Steps of one loop before the other has its turn.
-const TURN: usize = 5;
 
 /// A Transformer block of width 512 with its loss.
 #[derive(Module, Debug)]
@@ -66,7 +64,7 @@ impl TrainStep for Block {
 fn main() {
     let device = Device::flex().autodiff();
     println!(
-        "network      pattern                                plain    ramp   after   first  update  run (ms)"
+        "network      pattern                                plain   +ramp  +after   first  update  run (ms)"
     );
     let shfl_bw = "{ kind = \"shfl-bw\", vector = 32 }";
     let balanced = "{ kind = \"balanced\", block = 32 }";
@@ -128,9 +126,9 @@ fn report<M: TrainStep + Module + ModuleDisplay>(
 struct Times {
     /// A step without masks.
     plain: f64,
-    /// A step under the ramp, without its update.
+    /// What masks add to a step under the ramp, without its update.
     ramp: f64,
-    /// A step after the ramp.
+    /// What they add after the ramp.
     after: f64,
     /// The first search, once in a run.
     first: f64,
@@ -142,7 +140,7 @@ impl Times {
     /// The share that masks add to a run.
     fn overhead(&self) -> f64 {
         let ramp = self.ramp + self.update / UPDATE_EVERY;
-        (RAMP * ramp + (1.0 - RAMP) * self.after + self.first / STEPS) / self.plain - 1.0
+        (RAMP * ramp + (1.0 - RAMP) * self.after + self.first / STEPS) / self.plain
     }
 }
 
@@ -165,15 +163,15 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
     let (mut plain, mut sparse) = (model(), plan.attach(model()).expect("masks"));
     let optimizer = || AdamWConfig::new().with_weight_decay(1e-4).init();
     let (mut plain_optimizer, mut sparse_optimizer) = (optimizer(), optimizer());
-    let (mut plain_times, mut masked_times) = (Vec::new(), Vec::new());
+    let (mut plain_times, mut added) = (Vec::new(), Vec::new());
     let mut first = 0.0;
-    for turn in 0..2 * steps.div_ceil(TURN) {
-        if turn % 2 == 0 {
-            plain = timed(plain, &mut plain_optimizer, input, &mut plain_times);
-        } else {
-            sparse = timed(sparse, &mut sparse_optimizer, input, &mut masked_times);
-        }
-        if first == 0.0 && masked_times.len() > UPDATE {
+    for step in 0..steps {
+        let (time, masked_time);
+        (plain, time) = timed(plain, &mut plain_optimizer, input());
+        (sparse, masked_time) = timed(sparse, &mut sparse_optimizer, input());
+        plain_times.push(time);
+        added.push(masked_time - time);
+        if step == UPDATE {
             first = sparse.take_journal().expect("sound masks").seconds;
         }
     }
@@ -181,32 +179,27 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
     sparse.finish().expect("a finished ramp");
     Times {
         plain: median(&plain_times),
-        ramp: median(&masked_times[..ramp]),
-        after: median(&masked_times[ramp..]),
+        ramp: median(&added[..ramp]),
+        after: median(&added[ramp..]),
         first: 1e3 * first,
         update: 1e3 * updates.seconds / updates.updates as f64,
     }
 }
 
-/// In milliseconds.
-fn median(times: &[Duration]) -> f64 {
-    let mut times = times.to_vec();
-    times.sort();
-    1e3 * times[times.len() / 2].as_secs_f64()
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
+/// A step, and its milliseconds.
 fn timed<M: TrainStep + Module + ModuleDisplay>(
-    mut model: M,
+    model: M,
     optimizer: &mut ModuleOptimizer,
-    input: &impl Fn() -> M::Input,
-    times: &mut Vec<Duration>,
-) -> M {
-    for _ in 0..TURN {
-        let input = input();
-        let started = Instant::now();
-        let output = model.step(input);
-        model = model.optimize(optimizer, 1e-3.into(), output.grads);
-        times.push(started.elapsed());
-    }
-    model
+    input: M::Input,
+) -> (M, f64) {
+    let started = Instant::now();
+    let output = model.step(input);
+    let model = model.optimize(optimizer, 1e-3.into(), output.grads);
+    (model, 1e3 * started.elapsed().as_secs_f64())
 }

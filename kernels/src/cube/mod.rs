@@ -2,5 +2,7 @@
 
 mod backend;
 mod choice;
+mod measure;
 
 pub(crate) use choice::Kernel;
+pub(crate) use measure::measured;

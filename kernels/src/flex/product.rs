@@ -31,6 +31,21 @@ impl<'a> View<'a> {
 /// # Panics
 /// When a slice is too short.
 pub(super) fn product(size: [usize; 3], out: &mut [f32], adds: bool, a: View<'_>, b: View<'_>) {
+    product_on(Parallelism::None, size, out, adds, a, b);
+}
+
+/// [`product`] on these threads.
+///
+/// # Panics
+/// When a slice is too short.
+pub(super) fn product_on(
+    threads: Parallelism,
+    size: [usize; 3],
+    out: &mut [f32],
+    adds: bool,
+    a: View<'_>,
+    b: View<'_>,
+) {
     let [rows, columns, reduction] = size;
     assert!(out.len() >= rows * columns && a.holds(rows, reduction) && b.holds(reduction, columns));
     let [a_strides, b_strides] = [a, b].map(|view| view.strides.map(|stride| stride as isize));
@@ -55,7 +70,7 @@ pub(super) fn product(size: [usize; 3], out: &mut [f32], adds: bool, a: View<'_>
             false,
             false,
             false,
-            Parallelism::None,
+            threads,
         );
     }
 }

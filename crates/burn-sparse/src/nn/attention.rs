@@ -72,9 +72,8 @@ impl MultiHeadAttention {
     /// # Panics
     /// When the last axis is not `d_model`, or the mask is of another shape.
     pub fn self_attention(&self, input: Tensor<3>, mask: &AttentionMask) -> Tensor<3> {
-        let layers = [&self.query, &self.key, &self.value];
-        let [query, key, value] = self.heads(self.all.of(layers.into_iter()).forward(input));
-        self.attend(query, &KeyValues { key, value }, mask)
+        let (query, here) = self.look_and_be_seen(input);
+        self.attend(query, &here, mask)
     }
 
     /// The next position of a sequence looks at itself and at all before it, which `seen` holds: nothing at
@@ -87,14 +86,13 @@ impl MultiHeadAttention {
     /// As [`Self::self_attention`], and when there are several positions: they would see what comes after them.
     pub fn self_attention_step(&self, input: Tensor<3>, seen: &mut Option<KeyValues>) -> Tensor<3> {
         assert_eq!(input.dims()[1], 1, "attention: positions of a step");
-        let layers = [&self.query, &self.key, &self.value];
-        let [query, key, value] = self.heads(self.all.of(layers.into_iter()).forward(input));
+        let (query, here) = self.look_and_be_seen(input);
         let all = match seen.take() {
             Some(before) => KeyValues {
-                key: Tensor::cat(vec![before.key, key], 2),
-                value: Tensor::cat(vec![before.value, value], 2),
+                key: Tensor::cat(vec![before.key, here.key], 2),
+                value: Tensor::cat(vec![before.value, here.value], 2),
             },
-            None => KeyValues { key, value },
+            None => here,
         };
         let output = self.attend(query, &all, &AttentionMask::default());
         *seen = Some(all);
@@ -141,6 +139,13 @@ impl MultiHeadAttention {
     pub fn look(&self, query: Tensor<3>, seen: &KeyValues, mask: &AttentionMask) -> Tensor<3> {
         let [query] = self.heads(self.query.forward(query));
         self.attend(query, seen, mask)
+    }
+
+    /// What positions look with, and what they are to those that look at them, in one product.
+    fn look_and_be_seen(&self, input: Tensor<3>) -> (Tensor<4>, KeyValues) {
+        let layers = [&self.query, &self.key, &self.value];
+        let [query, key, value] = self.heads(self.all.of(layers.into_iter()).forward(input));
+        (query, KeyValues { key, value })
     }
 
     /// `[batch, positions, N · d_model]` to N times `[batch, heads, positions, d_k]`.

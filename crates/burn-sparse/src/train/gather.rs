@@ -15,6 +15,8 @@ pub(crate) struct State {
     pub(crate) base: Vec<f32>,
     pub(crate) keep: Vec<u8>,
     pub(crate) row_order: Vec<u32>,
+    /// Whether other devices hold a copy that steps on its own.
+    pub(crate) replicated: bool,
 }
 
 /// The weights and masks of `names`.
@@ -42,8 +44,11 @@ impl ModuleVisitor for Gather<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.path.name();
         if self.names.contains(&name.as_str()) {
-            let data = param.base().into_data().convert::<f32>();
-            self.found.entry(name).or_default().base = data.try_into_vec().unwrap_or_default();
+            let base = param.base();
+            let state = self.found.entry(name).or_default();
+            state.replicated = base.is_autodiff() && base.is_distributed();
+            let data = base.into_data().convert::<f32>();
+            state.base = data.try_into_vec().unwrap_or_default();
         }
     }
 

@@ -11,6 +11,7 @@ mod journal;
 mod masked;
 mod optimizer_state;
 mod pruned;
+mod replicas;
 mod score;
 mod search;
 mod settle;

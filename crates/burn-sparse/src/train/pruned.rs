@@ -7,7 +7,7 @@ use burn_sparse_pattern::{Distribution, Mask, Packed, Pattern, PatternError, Row
 use super::TrainError;
 use super::gather::{Change, State, apply, gather};
 use crate::nn::PackInto;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedWeight};
 
 /// A model whose every mask has been proven; dropped weights are zero in the stored weights too.
 #[derive(Debug, Clone)]
@@ -115,13 +115,12 @@ pub(crate) fn weights<M: Module>(
 ) -> Result<Vec<PrunedWeight>, TrainError> {
     let names: Vec<&str> = plan.weights.iter().map(|w| w.name.as_str()).collect();
     let states = gather(model, &names);
-    let one = |planned: &crate::plan::PlannedWeight| {
+    let one = |planned: &PlannedWeight| {
         let (name, view) = (planned.name.clone(), planned.view.clone());
         let state = states.get(&name).filter(|state| !state.keep.is_empty());
         let state = state.ok_or_else(|| TrainError::Unmasked { name: name.clone() })?;
         let fault = |source| TrainError::Pattern { name: name.clone(), step, source };
-        let bytes = view.to_matrix(&state.keep);
-        let mask = Mask::from_bytes(view.rows(), view.cols(), &bytes).map_err(fault)?;
+        let mask = mask(planned, &state.keep, step)?;
         let moved = planned.pattern.has_row_order();
         let row_order =
             moved.then(|| RowOrder::new(state.row_order.clone())).transpose().map_err(fault)?;
@@ -132,6 +131,13 @@ pub(crate) fn weights<M: Module>(
         Ok(PrunedWeight { name: name.clone(), view, pattern: planned.pattern, mask, row_order })
     };
     plan.weights.iter().map(one).collect()
+}
+
+/// The mask of a weight, from its bytes as the layer stores them.
+pub(super) fn mask(weight: &PlannedWeight, keep: &[u8], step: usize) -> Result<Mask, TrainError> {
+    let (name, view) = (weight.name.clone(), &weight.view);
+    Mask::from_bytes(view.rows(), view.cols(), &view.to_matrix(keep))
+        .map_err(|source| TrainError::Pattern { name, step, source })
 }
 
 /// A weight that became NaN or infinite after the last update would be saved as it is.

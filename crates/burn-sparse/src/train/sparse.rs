@@ -127,7 +127,7 @@ impl<M: Module> Sparse<M> {
         let mut journal = self.journal();
         match &journal.fault {
             Some(fault) => Err(fault.clone()),
-            None => Ok(std::mem::take(&mut journal)),
+            None => Ok(journal.take()),
         }
     }
 
@@ -151,8 +151,9 @@ impl<M: Module> Sparse<M> {
         })
     }
 
-    /// Compares the masks of a replica that steps on its own, as under burn-train's `ddp`: they are computed
-    /// from synchronised weights alone, so they are equal unless the weights are not.
+    /// Compares the masks of a replica that steps on its own: they are computed from weights alone, so they
+    /// are equal unless the weights are not. Under burn-train's `ddp` every update compares them by itself, and
+    /// a difference is an error as any other of an update ([`Self::sound`], [`Self::finish`]).
     ///
     /// # Errors
     /// Names the first parameter whose masks differ.

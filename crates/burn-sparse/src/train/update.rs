@@ -48,7 +48,14 @@ pub(crate) fn update<M: Module>(
     let started = Instant::now();
     let names: Vec<&str> = due.iter().map(|weight| weight.name.as_str()).collect();
     let states = gather(&module, &names);
-    match changes(plan, &due, &states, step, evidence) {
+    let replicated = states.values().any(|state| state.replicated);
+    let found = changes(plan, &due, &states, step, evidence).and_then(|changes| {
+        if replicated {
+            journal.replicas.agree(step, &due, &changes)?;
+        }
+        Ok(changes)
+    });
+    match found {
         Ok(mut changes) => {
             for (name, change) in &changes {
                 let before = &states[name].keep;
@@ -65,6 +72,7 @@ pub(crate) fn update<M: Module>(
             (module, staying.collect())
         }
         Err(fault) => {
+            tracing::error!(%fault, "masks stay as they are from here on");
             journal.fault = Some(fault);
             (module, BTreeMap::new())
         }

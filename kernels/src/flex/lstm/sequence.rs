@@ -1,7 +1,10 @@
-use gemm::{Parallelism, gemm};
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use gemm::Parallelism;
 use rayon::prelude::*;
 
 use super::super::parallel::Shared;
+use super::super::product::{View, product, product_on};
 use super::super::simd::{Isa, dispatch};
 use super::cell::{Backward, Forward};
 
@@ -46,6 +49,7 @@ impl Sequence<'_> {
         let mut gates = vec![0.0; 4 * plane];
         let mut states = vec![0.0; 2 * plane];
         let (to_gates, to_states) = (Shared::new(&mut gates), Shared::new(&mut states));
+        let weight = View::rows(self.weight, 4 * hidden);
         self.samples().into_par_iter().for_each(|(first, rows)| {
             let mut recurrent = vec![0.0; 4 * rows * hidden];
             // SAFETY: the slices hold all steps of all samples, and this thread alone writes these samples.
@@ -56,7 +60,8 @@ impl Sequence<'_> {
                 let mut state = self.state.as_ptr().add(first * hidden);
                 for step in 0..self.steps {
                     let at = (step * self.batch + first) * hidden;
-                    self.recur(rows, state, recurrent.as_mut_ptr());
+                    let before = View::rows(from_raw_parts(state, rows * hidden), hidden);
+                    product([rows, 4 * hidden, hidden], &mut recurrent, false, before, weight);
                     let forward = Forward {
                         rows,
                         hidden,
@@ -90,6 +95,7 @@ impl Sequence<'_> {
         let to_sums = Shared::new(&mut sums);
         // Products pack a weight whose outputs are not side by side, at every step.
         let transposed = transposed(self.weight, hidden);
+        let weight = View::rows(&transposed, hidden);
         let (to_cell, to_state) = (Shared::new(&mut cell), Shared::new(&mut state));
         self.samples().into_par_iter().for_each(|(first, rows)| {
             // SAFETY: as in `forward`.
@@ -115,7 +121,10 @@ impl Sequence<'_> {
                         sums: to_sums.get().add(4 * at),
                     };
                     dispatch(isa, backward);
-                    self.recur_back(&transposed, rows, to_sums.get().add(4 * at), passed_state);
+                    let sums = from_raw_parts(to_sums.get().add(4 * at), 4 * rows * hidden);
+                    let sums = View::rows(sums, 4 * hidden);
+                    let state = from_raw_parts_mut(passed_state, rows * hidden);
+                    product([rows, hidden, 4 * hidden], state, false, sums, weight);
                 }
             }
         });
@@ -137,22 +146,6 @@ impl Sequence<'_> {
         (0..self.batch).step_by(each).map(|from| (from, each.min(self.batch - from))).collect()
     }
 
-    /// `out [rows, 4 · hidden] = state [rows, hidden] · weight`.
-    unsafe fn recur(&self, rows: usize, state: *const f32, out: *mut f32) {
-        let (hidden, gates) = (self.hidden, 4 * self.hidden);
-        let weight = (self.weight.as_ptr(), (1, gates));
-        // SAFETY: the caller vouches for state and output, `plane` for the weight.
-        unsafe { product((rows, gates, hidden), (out, gates), (state, (1, hidden)), weight) }
-    }
-
-    /// `out [rows, hidden] = sums [rows, 4 · hidden] · weightᵀ`.
-    unsafe fn recur_back(&self, transposed: &[f32], rows: usize, sums: *const f32, out: *mut f32) {
-        let (hidden, gates) = (self.hidden, 4 * self.hidden);
-        let weight = (transposed.as_ptr(), (1, hidden));
-        // SAFETY: as in `recur`.
-        unsafe { product((rows, hidden, gates), (out, hidden), (sums, (1, gates)), weight) }
-    }
-
     /// The sum over all steps of each hidden state times the gradient of the sums it went into.
     fn weight_gradient(&self, states: &[f32], sums: &[f32]) -> Vec<f32> {
         let (hidden, gates) = (self.hidden, 4 * self.hidden);
@@ -163,31 +156,16 @@ impl Sequence<'_> {
             (self.state, sums, self.batch, false),
             (states, &sums[first.min(sums.len())..], after, true),
         ] {
-            assert!(states.len() >= samples * hidden && sums.len() >= samples * gates);
-            // SAFETY: `samples` rows each, and a whole weight.
-            unsafe {
-                gemm(
-                    hidden,
-                    gates,
-                    samples,
-                    weight.as_mut_ptr(),
-                    1,
-                    gates as isize,
-                    adds,
-                    states.as_ptr(),
-                    hidden as isize,
-                    1,
-                    sums.as_ptr(),
-                    1,
-                    gates as isize,
-                    1.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    Parallelism::Rayon(0),
-                );
-            }
+            let (states, sums) = (View::rows(states, hidden), View::rows(sums, gates));
+            let threads = Parallelism::Rayon(0);
+            product_on(
+                threads,
+                [hidden, gates, samples],
+                &mut weight,
+                adds,
+                states.transposed(),
+                sums,
+            );
         }
         weight
     }
@@ -203,38 +181,4 @@ fn transposed(weight: &[f32], hidden: usize) -> Vec<f32> {
         }
     }
     transposed
-}
-
-/// `out = a · b` for sizes (rows, columns, reduction), on this thread. `out` has its row stride beside it, `a`
-/// and `b` their column and row strides.
-unsafe fn product(
-    (rows, cols, reduction): (usize, usize, usize),
-    (out, out_stride): (*mut f32, usize),
-    (a, a_strides): (*const f32, (usize, usize)),
-    (b, b_strides): (*const f32, (usize, usize)),
-) {
-    // SAFETY: passed on.
-    unsafe {
-        gemm(
-            rows,
-            cols,
-            reduction,
-            out,
-            1,
-            out_stride as isize,
-            false,
-            a,
-            a_strides.0 as isize,
-            a_strides.1 as isize,
-            b,
-            b_strides.0 as isize,
-            b_strides.1 as isize,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
-    }
 }

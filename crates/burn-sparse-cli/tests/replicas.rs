@@ -1,0 +1,80 @@
+//! Replicas as under burn-train's `ddp`. Burn marks no tensor of the CPU as one that several devices share, so
+//! this takes a GPU, or a software device in its place.
+#![cfg(feature = "wgpu")]
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::optim::AdamWConfig;
+use burn::tensor::{Device, DeviceKind, Tensor, TensorData};
+use burn::train::TrainStep;
+use burn_sparse::plan::Plan;
+use burn_sparse::recipe::Recipe;
+use burn_sparse::train::TrainError;
+use burn_sparse_models::{ImageBatch, MlpConfig};
+
+const RECIPE: &str = r#"
+    version = 1
+    task = "test"
+    [[prune]]
+    except = ["head.*"]
+    pattern = { kind = "shfl-bw", vector = 16 }
+    sparsity = 0.75
+    end = "6 steps"
+    every = "3 steps"
+"#;
+
+/// What `ddp` does to the model of every device.
+struct Distribute;
+
+impl ModuleMapper for Distribute {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, tensor, mapper) = param.consume();
+        Param::from_mapped_value(id, tensor.set_distributed(id), mapper)
+    }
+}
+
+fn batch(from: usize, device: &Device) -> ImageBatch {
+    let pixels: Vec<f32> = (0..8 * 32).map(|i| ((from * 7 + i * 5) % 11) as f32).collect();
+    let labels: Vec<i32> = (0..8).map(|i| ((from + i) % 4) as i32).collect();
+    ImageBatch {
+        images: Tensor::from_data(TensorData::new(pixels, [8, 32]), device),
+        targets: Tensor::from_data(TensorData::new(labels, [8]), device),
+    }
+}
+
+/// Two copies of a model, in turns. Where `ddp` would synchronize their gradients both see the same batch, which
+/// comes to the same.
+fn replicas(synchronized: bool) -> [Result<(), TrainError>; 2] {
+    let device = Device::wgpu(DeviceKind::DefaultDevice).autodiff();
+    let model = MlpConfig::new(32, 64, 4).init(&device);
+    let recipe: Recipe = RECIPE.parse().unwrap();
+    let sparse = Plan::new(&recipe, &model, 8).unwrap().attach(model).unwrap();
+    let mut replicas = [0, 32].map(|from| {
+        let replica = sparse.clone().fork(&device).map(&mut Distribute);
+        (from, Some(replica), AdamWConfig::new().init())
+    });
+    for step in 0..6 {
+        for (from, replica, optimizer) in &mut replicas {
+            let from = if synchronized { 0 } else { *from };
+            *replica = replica.take().map(|replica| {
+                let output = TrainStep::step(&replica, batch(from + step, &device));
+                replica.optimize(optimizer, 1e-2.into(), output.grads)
+            });
+        }
+    }
+    replicas.map(|(_, replica, _)| replica.unwrap().finish().map(|_| ()))
+}
+
+#[test]
+fn replicas_of_synchronized_gradients_have_equal_masks_and_finish() {
+    for finished in replicas(true) {
+        finished.unwrap();
+    }
+}
+
+#[test]
+fn replicas_whose_gradients_differ_do_not_finish() {
+    for finished in replicas(false) {
+        let error = finished.unwrap_err().to_string();
+        assert!(error.contains("on another device"), "{error}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What a product takes on a GPU. There is no model of it: the first call for a weight of some size is measured,
+//! as CubeCL's autotune does for its own kernels, beside Burn's dense product.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use burn::tensor::{DType, Device, Distribution, Tensor};
+
+use crate::{Activation, Layout, PackedTensors, Predicted, sparse_linear};
+
+/// Seconds that one sample takes at least, in which the device's own start is lost.
+const SAMPLE: f64 = 2e-3;
+/// Calls of a sample at most: what waits on a device takes memory there.
+const CALLS: usize = 50;
+/// Samples, of which the fastest counts: others are of a device that had something else to do.
+const SAMPLES: usize = 3;
+
+/// What a measurement holds for.
+#[derive(Debug, Clone, PartialEq)]
+struct Size {
+    device: Device,
+    layout: Layout,
+    rows: usize,
+    cols: usize,
+    kept: usize,
+    dtype: DType,
+    /// Up to the next power of two.
+    tokens: usize,
+}
+
+/// What has been measured in this process.
+static MEASURED: Mutex<Vec<(Size, Option<Predicted>)>> = Mutex::new(Vec::new());
+
+/// What the products take for `n` tokens; nothing where the device fails, or `BURN_SPARSE_COSTS=built-in` asks to
+/// measure nothing.
+pub(crate) fn measured(
+    weight: &PackedTensors,
+    n: usize,
+    dtype: DType,
+    device: &Device,
+) -> Option<Predicted> {
+    if std::env::var("BURN_SPARSE_COSTS").is_ok_and(|costs| costs == "built-in") {
+        return None;
+    }
+    let kept = weight.values.shape().num_elements();
+    let PackedTensors { rows, cols, layout, .. } = *weight;
+    let tokens = n.next_power_of_two();
+    let size = Size { device: device.clone(), layout, rows, cols, kept, dtype, tokens };
+    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = measured.iter().find(|(known, _)| *known == size) {
+        return *found;
+    }
+    let found = measure(weight, n, dtype, device);
+    tracing::debug!(?size, ?found, "measured");
+    measured.push((size, found));
+    found
+}
+
+fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Option<Predicted> {
+    let random = |shape| {
+        let values = Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), device);
+        values.cast(dtype)
+    };
+    let x = random([n, weight.cols]);
+    let sparse = seconds(device, || sparse_linear(x.clone(), weight, None, Activation::None))?;
+    let dense = random([weight.cols, weight.rows]);
+    let dense = seconds(device, || x.clone().matmul(dense.clone()))?;
+    Some(Predicted { sparse_us: sparse * 1e6, dense_us: dense * 1e6 })
+}
+
+/// Seconds of a call; nothing where the device fails.
+fn seconds(device: &Device, call: impl Fn() -> Tensor<2>) -> Option<f64> {
+    let sample = |calls: usize| {
+        let started = Instant::now();
+        for _ in 0..calls {
+            drop(call());
+        }
+        device.sync().ok()?;
+        Some(started.elapsed().as_secs_f64() / calls as f64)
+    };
+    // The first call compiles the kernel.
+    sample(1)?;
+    let calls = ((SAMPLE / sample(1)?).ceil() as usize).clamp(1, CALLS);
+    let samples: Option<Vec<f64>> = (0..SAMPLES).map(|_| sample(calls)).collect();
+    samples?.into_iter().reduce(f64::min)
+}
