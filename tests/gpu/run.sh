@@ -21,7 +21,7 @@ cd "$folder/burn-sparse-gpu"
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm --format=csv >"$results/machine.csv"
 
 failed=0
-for test in portable tensor_core operators; do
+for test in portable tensor_core operators choice; do
     if ./$test --test-threads=1 >"$results/$test.log" 2>&1; then
         echo "$test: passed"
     else
@@ -30,6 +30,8 @@ for test in portable tensor_core operators; do
     fi
 done
 
+# The sparse kernels, also where the dense product would be chosen.
+export BURN_SPARSE_COSTS=built-in
 bench() {
     local name=$1
     shift
