@@ -1,5 +1,5 @@
 use burn_sparse::pattern::Pattern;
-use burn_sparse::recipe::{Recipe, RecipeError};
+use burn_sparse::recipe::{After, Recipe, RecipeError, TrainTable};
 
 /// What to vary, and around which recipe.
 #[derive(Debug, Clone)]
@@ -43,11 +43,13 @@ pub(super) struct Planned {
 }
 
 impl Sweep {
-    /// The dense run of every seed.
+    /// The dense run of every seed, the same however its weights are pruned afterwards.
     pub(super) fn dense(&self) -> Vec<Planned> {
         let planned = |seed| {
-            let mut recipe = Recipe { seed, prune: Vec::new(), ..self.recipe.clone() };
-            recipe.train.prune_epochs = 0;
+            let (prune, after) = (Vec::new(), After::default());
+            let mut recipe = Recipe { seed, prune, after, ..self.recipe.clone() };
+            recipe.train =
+                TrainTable { prune_epochs: 0, rewind: None, distill: None, ..recipe.train };
             Planned { folder: format!("dense/seed-{seed}"), recipe }
         };
         self.seeds().map(planned).collect()
@@ -94,5 +96,34 @@ impl Sweep {
     fn seeds(&self) -> impl Iterator<Item = u64> {
         let first = self.recipe.seed;
         first..first.saturating_add(self.seeds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dense(keys: &str) -> Recipe {
+        let recipe = format!(
+            "version = 1\ntask = \"glyphs-mlp\"\n[train]\n{keys}\n[[prune]]\n\
+             pattern = {{ kind = \"balanced\", block = 32 }}\nsparsity = 0.5\n"
+        );
+        let sweep = Sweep {
+            recipe: recipe.parse().unwrap(),
+            methods: Vec::new(),
+            patterns: Vec::new(),
+            sparsities: Vec::new(),
+            seeds: 1,
+        };
+        sweep.dense().remove(0).recipe
+    }
+
+    #[test]
+    fn a_dense_run_serves_every_way_of_pruning() {
+        let distill = "distill = { weight = 0.5, temperature = 2.0 }";
+        for keys in ["prune_epochs = 3", "rewind = 0.5", distill] {
+            assert_eq!(dense(keys), dense(""), "{keys}");
+        }
+        assert_ne!(dense("dense_epochs = 3"), dense(""));
     }
 }
