@@ -106,7 +106,7 @@ mod tests {
     fn dense(keys: &str) -> Recipe {
         let recipe = format!(
             "version = 1\ntask = \"glyphs-mlp\"\n[train]\n{keys}\n[[prune]]\n\
-             pattern = {{ kind = \"balanced\", block = 32 }}\nsparsity = 0.5\n"
+             pattern = {{ kind = \"balanced\", block = 32 }}\nsparsity = 0.5\nend = \"0 epochs\"\n"
         );
         let sweep = Sweep {
             recipe: recipe.parse().unwrap(),
