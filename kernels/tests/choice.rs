@@ -42,6 +42,8 @@ fn a_size_is_measured_once_and_training_measures_nothing() {
         let first = select(&weight(&device), 17, DType::F32, &device);
         // Another weight of the same size, and as many tokens up to the next power of two.
         assert_eq!(select(&weight(&device), 32, DType::F32, &device), first);
+        let none = select(&weight(&device), 0, DType::F32, &device);
+        assert!(matches!(none, Choice::Sparse { predicted: None, .. }), "{none}");
         let training = device.clone().autodiff();
         let choice = select(&weight(&training), 17, DType::F32, &training);
         assert!(matches!(choice, Choice::Sparse { predicted: None, .. }), "{choice}");

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use burn::tensor::{DType, Device, Distribution, Tensor};
 
+use crate::flex::measures_nothing;
 use crate::{Activation, Layout, PackedTensors, Predicted, sparse_linear};
 
 /// Seconds that one sample takes at least, in which the device's own start is lost.
@@ -31,15 +32,15 @@ struct Size {
 /// What has been measured in this process.
 static MEASURED: Mutex<Vec<(Size, Option<Predicted>)>> = Mutex::new(Vec::new());
 
-/// What the products take for `n` tokens; nothing where the device fails, or `BURN_SPARSE_COSTS=built-in` asks to
-/// measure nothing.
+/// What the products take for `n` tokens; nothing where the device fails, or nothing is to be measured.
 pub(crate) fn measured(
     weight: &PackedTensors,
     n: usize,
     dtype: DType,
     device: &Device,
 ) -> Option<Predicted> {
-    if std::env::var("BURN_SPARSE_COSTS").is_ok_and(|costs| costs == "built-in") {
+    // Of no tokens there is nothing to measure.
+    if n == 0 || measures_nothing() {
         return None;
     }
     let kept = weight.values.shape().num_elements();
