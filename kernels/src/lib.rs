@@ -12,7 +12,7 @@
 //!
 //! [`sparse_conv2d`] runs `tiles` and `rows` on pictures, [`PackedTensors::stack`] makes one weight of several that
 //! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one, as
-//! [`dense_conv2d`] does a dense convolution.
+//! [`dense_conv2d`] does a dense convolution and [`batch_norm_relu`] what follows it.
 //!
 //! Which of them runs, or Burn's dense product where that is faster, follows from the costs of the machine,
 //! measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
@@ -21,6 +21,7 @@
 //! portable ones for all three, tensor cores for 16-bit grouped weights on CUDA.
 
 mod autodiff;
+mod batch_norm;
 mod checked;
 mod conv2d;
 #[cfg(feature = "cubecl-backend")]
@@ -36,6 +37,7 @@ mod place;
 mod select;
 mod stack;
 
+pub use batch_norm::{BatchNormalized, batch_norm_relu};
 pub use checked::Checked;
 pub use conv2d::{Window, sparse_conv2d};
 pub use dense_conv2d::dense_conv2d;

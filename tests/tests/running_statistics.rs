@@ -3,9 +3,10 @@
 
 use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig};
+use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::checkpoint::{Checkpoint, Form, Provenance};
-use burn_sparse::nn::{Conv2d, Conv2dConfig};
+use burn_sparse::nn::{Conv2d, Conv2dConfig, batch_norm_relu};
 use burn_sparse_tests::models::{one_shot, seeded};
 
 #[derive(Module, Debug)]
@@ -21,6 +22,10 @@ impl Net {
     }
 }
 
+fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().try_into_vec().unwrap()
+}
+
 #[test]
 fn a_checkpoint_right_after_a_step_holds_its_statistics() {
     let device = Device::flex().autodiff();
@@ -32,9 +37,40 @@ fn a_checkpoint_right_after_a_step_holds_its_statistics() {
     let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
     let fresh = seeded(&Device::flex(), 4, Net::new);
     let back = checkpoint.apply(fresh, Form::Packed).unwrap();
-    let read = |tensor: Tensor<1>| -> Vec<f32> { tensor.into_data().try_into_vec().unwrap() };
     let mean = read(back.norm.running_mean.value());
     assert_eq!(mean, read(pruned.model.norm.running_mean.value_sync()));
     assert!(mean.iter().all(|&mean| mean != 0.0), "{mean:?}");
     assert_ne!(read(back.norm.running_var.value()), [1.0; 8]);
+}
+
+#[test]
+fn one_operator_counts_the_same_statistics_as_burns_layer() {
+    let device = Device::flex().autodiff();
+    let [ours, burns] = [(); 2].map(|()| BatchNormConfig::new(3).init(&device));
+    for batch in 1..4 {
+        let spread = Distribution::Uniform(-1.0, f64::from(batch));
+        let x = Tensor::<4>::random([5, 3, 6, 6], spread, &device);
+        let (found, expected) = (batch_norm_relu(&ours, x.clone(), None), relu(burns.forward(x)));
+        near(&read(found), &read(expected));
+        near(&read(ours.running_mean.value_sync()), &read(burns.running_mean.value_sync()));
+        near(&read(ours.running_var.value_sync()), &read(burns.running_var.value_sync()));
+    }
+}
+
+#[test]
+fn one_operator_leaves_the_statistics_of_a_frozen_layer() {
+    let device = Device::flex().autodiff();
+    let norm = BatchNormConfig::new(3).init(&device).freeze();
+    let x = Tensor::<4>::random([5, 3, 6, 6], Distribution::Uniform(1.0, 2.0), &device);
+    let y = batch_norm_relu(&norm, x.clone(), Some(&x));
+    assert_eq!(read(norm.running_mean.value_sync()), [0.0; 3]);
+    // Its mean is 0 and its variance 1: what goes in comes out, and is added once more.
+    near(&read(y), &read(x * 2.0));
+}
+
+fn near(found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() <= 1e-4, "{found}, not {expected}");
+    }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod backend;
+mod batch_norm;
 mod cost;
 mod decode;
 mod dense_conv2d;
@@ -30,7 +31,9 @@ mod tile;
 mod tokens;
 mod value;
 mod weight;
+mod windows;
 
+pub(crate) use batch_norm::{BatchNorm, Statistics};
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use cost::measures_nothing;
 pub(crate) use cost::{Chosen, Matrix, choose, choose_tiled};

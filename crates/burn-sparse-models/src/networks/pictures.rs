@@ -2,7 +2,7 @@ use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig, Initializer, PaddingConfig2d};
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::TrainStep;
-use burn_sparse::nn::{Conv2d, Conv2dConfig};
+use burn_sparse::nn::{Conv2d, Conv2dConfig, batch_norm_relu};
 
 use crate::Classifier;
 
@@ -28,7 +28,7 @@ pub trait PictureNet {
 pub(super) const HE: Initializer =
     Initializer::KaimingNormal { gain: std::f64::consts::SQRT_2, fan_out_only: false };
 
-/// A convolution of 3 x 3 without bias, and batch normalization.
+/// A convolution of 3 x 3 without bias, batch normalization, and a ReLU.
 #[derive(Module, Debug)]
 pub(super) struct Normed {
     conv: Conv2d,
@@ -48,8 +48,9 @@ impl Normed {
         }
     }
 
-    pub(super) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        self.norm.forward(self.conv.forward(x))
+    /// The shortcut is added before the ReLU.
+    pub(super) fn forward(&self, x: Tensor<4>, shortcut: Option<&Tensor<4>>) -> Tensor<4> {
+        batch_norm_relu(&self.norm, self.conv.forward(x), shortcut)
     }
 }
 

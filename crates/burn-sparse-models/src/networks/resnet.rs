@@ -1,6 +1,5 @@
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, s};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Linear, LinearConfig};
@@ -67,7 +66,7 @@ impl ResNet {
     /// - input: `[batch, 3, 32, 32]`
     /// - output: `[batch, classes]`
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let x = relu(self.first.forward(images));
+        let x = self.first.forward(images, None);
         let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
         self.head.forward(pooled(x))
     }
@@ -79,8 +78,7 @@ impl ResNet {
 
 impl Block {
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let y = relu(self.conv1.forward(x.clone()));
-        let y = self.conv2.forward(y);
+        let y = self.conv1.forward(x.clone(), None);
         let shortcut = match self.widens {
             0 => x,
             channels => {
@@ -90,7 +88,7 @@ impl Block {
                 Tensor::cat(vec![x, zeros], 1)
             }
         };
-        relu(y + shortcut)
+        self.conv2.forward(y, Some(&shortcut))
     }
 }
 

@@ -1,7 +1,6 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Linear, LinearConfig};
@@ -56,7 +55,7 @@ impl Vgg {
     /// - output: `[batch, classes]`
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         let stage = |x, stage: &Vec<Normed>| {
-            let x = stage.iter().fold(x, |x, conv| relu(conv.forward(x)));
+            let x = stage.iter().fold(x, |x, conv| conv.forward(x, None));
             self.pool.forward(x)
         };
         self.head.forward(pooled(self.stages.iter().fold(images, stage)))

@@ -2,6 +2,7 @@
 //! configuration and the same record.
 
 mod attention;
+mod batch_norm;
 mod conv2d;
 mod dispatch;
 mod fused;
@@ -11,6 +12,7 @@ mod memory;
 mod packed;
 
 pub use attention::{AttentionMask, KeyValues, MultiHeadAttention, MultiHeadAttentionConfig};
+pub use batch_norm::batch_norm_relu;
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use dispatch::{Dispatched, record_dispatch};
 pub use linear::{Activation, Linear, LinearConfig};

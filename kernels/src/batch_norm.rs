@@ -1,0 +1,138 @@
+use burn::backend::Flex;
+use burn::tensor::{DType, Tensor, TensorData};
+use burn_autodiff::Autodiff;
+use burn_autodiff::checkpoint::base::Checkpointer;
+use burn_autodiff::checkpoint::strategy::NoCheckpointing;
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind};
+use burn_flex::FlexTensor;
+
+use crate::flex::{BatchNorm, Statistics, tensor};
+
+/// A batch that was normalized in training.
+#[derive(Debug)]
+pub struct BatchNormalized {
+    /// `[batch, channels, height, width]`.
+    pub output: Tensor<4>,
+    /// `[channels]`, without a gradient.
+    pub mean: Tensor<1>,
+    /// `[channels]`, without a gradient: biased, as Burn's running one.
+    pub variance: Tensor<1>,
+}
+
+/// `relu(normalized(x) · gamma + beta + shortcut)`: batch normalization that is trained on the CPU (Ioffe and Szegedy,
+/// 2015) with what follows it in a network, as one operator with a gradient of its own; nothing elsewhere. Burn makes
+/// it of some twenty passes.
+///
+/// # Shapes
+/// - `x`, `shortcut`: `[batch, channels, height, width]`
+/// - `gamma`, `beta`: `[channels]`
+///
+/// # Panics
+/// When shapes do not fit, or there is no value to normalize by.
+pub fn batch_norm_relu(
+    x: &Tensor<4>,
+    gamma: &Tensor<1>,
+    beta: &Tensor<1>,
+    epsilon: f64,
+    shortcut: Option<&Tensor<4>>,
+) -> Option<BatchNormalized> {
+    type Differentiated = Autodiff<Flex>;
+    if !x.is_autodiff() || [x.dtype(), gamma.dtype(), beta.dtype()] != [DType::F32; 3] {
+        return None;
+    }
+    let (x_shape, device) = (x.dims(), x.device());
+    let [batch, channels, height, width] = x_shape;
+    assert!(
+        batch * height * width > 0,
+        "batch_norm_relu: {x_shape:?} has no values to normalize by"
+    );
+    assert_eq!([gamma.dims(), beta.dims()], [[channels]; 2], "batch_norm_relu: gamma and beta");
+    if let Some(shortcut) = shortcut {
+        assert_eq!(shortcut.dims(), x_shape, "batch_norm_relu: shortcut");
+        if shortcut.dtype() != DType::F32 {
+            return None;
+        }
+    }
+    let adds = shortcut.is_some();
+    let shortcut = shortcut.cloned().unwrap_or_else(|| Tensor::zeros([1; 4], &device));
+    let x = x.clone().try_into_primitive::<Differentiated>().ok()?;
+    let gamma = gamma.clone().try_into_primitive::<Differentiated>().ok()?;
+    let beta = beta.clone().try_into_primitive::<Differentiated>().ok()?;
+    let shortcut = shortcut.try_into_primitive::<Differentiated>().ok()?;
+    let parents = [x.node(), gamma.node(), beta.node(), shortcut.node()];
+    let [x, gamma, beta, shortcut] =
+        [x, gamma, beta, shortcut].map(|tensor| tensor.into_primitive().to_contiguous());
+    let shape = [batch, channels, height * width];
+    let norm = BatchNorm { x: x.as_slice()?, shape, gamma: gamma.as_slice()?, epsilon };
+    let added = if adds { Some(shortcut.as_slice()?) } else { None };
+    let (y, statistics) = norm.forward(beta.as_slice()?, added);
+    let y = tensor(y, x_shape);
+    let of_channels =
+        |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), [channels]), &device);
+    let (mean, variance) = (of_channels(&statistics.mean), of_channels(&statistics.variance));
+    let kept = Kept { x, x_shape, y: y.clone(), gamma, epsilon, statistics };
+    let prepared = Norm.prepare::<NoCheckpointing>(parents).compute_bound().stateful();
+    let y = match prepared {
+        OpsKind::Tracked(prepared) => prepared.finish(kept, y),
+        OpsKind::UnTracked(prepared) => prepared.finish(y),
+    };
+    let output = Tensor::from_primitive::<Differentiated>(y);
+    Some(BatchNormalized { output, mean, variance })
+}
+
+/// What the gradient is made of.
+#[derive(Debug, Clone)]
+struct Kept {
+    x: FlexTensor,
+    x_shape: [usize; 4],
+    /// The output.
+    y: FlexTensor,
+    gamma: FlexTensor,
+    epsilon: f64,
+    statistics: Statistics,
+}
+
+impl Kept {
+    fn norm(&self) -> Option<BatchNorm<'_>> {
+        let [batch, channels, height, width] = self.x_shape;
+        let (x, gamma) = (self.x.as_slice()?, self.gamma.as_slice()?);
+        Some(BatchNorm {
+            x,
+            shape: [batch, channels, height * width],
+            gamma,
+            epsilon: self.epsilon,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Norm;
+
+impl Backward<Flex, 4> for Norm {
+    type State = Kept;
+
+    fn backward(self, ops: Ops<Kept, 4>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let kept = ops.state;
+        let from = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let (Some(norm), Some(y), Some(dy)) = (kept.norm(), kept.y.as_slice(), from.as_slice())
+        else {
+            unreachable!("the forward pass made them contiguous, of floats");
+        };
+        let found = norm.backward(&kept.statistics, y, dy);
+        let channels = [kept.x_shape[1]];
+        let [x, gamma, beta, shortcut] = ops.parents;
+        if let Some(parent) = x {
+            grads.register::<Flex>(parent.id, tensor(found.x, kept.x_shape));
+        }
+        if let Some(parent) = gamma {
+            grads.register::<Flex>(parent.id, tensor(found.gamma, channels));
+        }
+        if let Some(parent) = beta {
+            grads.register::<Flex>(parent.id, tensor(found.beta, channels));
+        }
+        if let Some(parent) = shortcut {
+            grads.register::<Flex>(parent.id, tensor(found.shortcut, kept.x_shape));
+        }
+    }
+}

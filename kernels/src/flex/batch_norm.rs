@@ -1,0 +1,263 @@
+use std::mem::MaybeUninit;
+
+use rayon::prelude::*;
+
+use super::simd::{Isa, Simd, Work, dispatch};
+
+/// Normalization by the statistics of the batch, channel by channel (Ioffe and Szegedy, 2015, algorithm 1), and what
+/// follows it in a residual network: `y = relu((x - mean) / deviation · gamma + beta + shortcut)`.
+///
+/// A channel is one thread's, and stays in its cache from one pass to the next.
+pub(crate) struct BatchNorm<'a> {
+    /// `[batch, channels, pixels]`.
+    pub(crate) x: &'a [f32],
+    pub(crate) shape: [usize; 3],
+    /// `[channels]`.
+    pub(crate) gamma: &'a [f32],
+    pub(crate) epsilon: f64,
+}
+
+/// Of every channel.
+#[derive(Debug, Clone)]
+pub(crate) struct Statistics {
+    pub(crate) mean: Vec<f32>,
+    /// Divided by the number of values, not by one less.
+    pub(crate) variance: Vec<f32>,
+}
+
+/// The gradients of what a normalization is made of.
+pub(crate) struct Gradients {
+    pub(crate) x: Vec<f32>,
+    pub(crate) gamma: Vec<f32>,
+    pub(crate) beta: Vec<f32>,
+    pub(crate) shortcut: Vec<f32>,
+}
+
+impl BatchNorm<'_> {
+    /// As many values as `x`.
+    pub(crate) fn forward(&self, beta: &[f32], shortcut: Option<&[f32]>) -> (Vec<f32>, Statistics) {
+        let isa = Isa::detect();
+        let mut y = Vec::with_capacity(self.x.len());
+        let channel = |(channel, y): (usize, Vec<&mut [MaybeUninit<f32>]>)| {
+            let count = (self.shape[0] * self.shape[2]) as f64;
+            let sum = |x| dispatch(isa, Sum { x });
+            let mean = self.planes(self.x, channel).map(sum).sum::<f64>() / count;
+            let squares = |x| dispatch(isa, Squares { x, mean: mean as f32 });
+            let variance = self.planes(self.x, channel).map(squares).sum::<f64>() / count;
+            let scale = f64::from(self.gamma[channel]) / (variance + self.epsilon).sqrt();
+            let (mean, scale, shift) = (mean as f32, scale as f32, beta[channel]);
+            let mut shortcut = shortcut.map(|shortcut| self.planes(shortcut, channel));
+            for (x, y) in self.planes(self.x, channel).zip(y) {
+                let shortcut = shortcut.as_mut().and_then(Iterator::next);
+                dispatch(isa, Normalized { x, shortcut, y, mean, scale, shift });
+            }
+            (mean, variance as f32)
+        };
+        let (mean, variance) =
+            self.channels(&mut y).into_par_iter().enumerate().map(channel).unzip();
+        // SAFETY: every plane of every channel was written to its end.
+        unsafe { y.set_len(self.x.len()) };
+        (y, Statistics { mean, variance })
+    }
+
+    /// The gradients for those of the output `y`.
+    pub(crate) fn backward(&self, statistics: &Statistics, y: &[f32], dy: &[f32]) -> Gradients {
+        let isa = Isa::detect();
+        let len = self.x.len();
+        let (mut x, mut shortcut) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        let channel = |(channel, (dx, through)): (usize, (Planes<'_>, Planes<'_>))| {
+            let (mean, variance) = (statistics.mean[channel], statistics.variance[channel]);
+            let [mut beta, mut along] = [0.0, 0.0];
+            let places = self.planes(y, channel).zip(self.planes(dy, channel)).zip(through);
+            let through: Vec<&[f32]> = self
+                .planes(self.x, channel)
+                .zip(places)
+                .map(|(x, ((y, dy), d))| {
+                    let (d, [sum, product]) = dispatch(isa, Through { x, y, dy, d, mean });
+                    beta += sum;
+                    along += product;
+                    d
+                })
+                .collect();
+            let count = (self.shape[0] * self.shape[2]) as f64;
+            let inverse = 1.0 / (f64::from(variance) + self.epsilon).sqrt();
+            let scale = (f64::from(self.gamma[channel]) * inverse) as f32;
+            // The two ways in which the statistics follow x.
+            let drift = (beta / count) as f32;
+            let stretch = (along / count * inverse * inverse) as f32;
+            for ((x, d), dx) in self.planes(self.x, channel).zip(through).zip(dx) {
+                dispatch(isa, Back { x, d, dx, mean, scale, drift, stretch });
+            }
+            ((along * inverse) as f32, beta as f32)
+        };
+        let places = self.channels(&mut x).into_par_iter().zip(self.channels(&mut shortcut));
+        let (gamma, beta) = places.enumerate().map(channel).unzip();
+        // SAFETY: every plane of every channel was written to its end, of both.
+        unsafe {
+            x.set_len(len);
+            shortcut.set_len(len);
+        }
+        Gradients { x, gamma, beta, shortcut }
+    }
+
+    /// A channel of every picture.
+    fn planes<'a>(&self, all: &'a [f32], channel: usize) -> impl Iterator<Item = &'a [f32]> {
+        let [_, channels, pixels] = self.shape;
+        all.chunks_exact(pixels).skip(channel).step_by(channels)
+    }
+
+    /// Where each channel of every picture will be.
+    fn channels<'a>(&self, all: &'a mut Vec<f32>) -> Vec<Planes<'a>> {
+        let [batch, channels, pixels] = self.shape;
+        let mut found: Vec<_> = (0..channels).map(|_| Vec::with_capacity(batch)).collect();
+        let places = &mut all.spare_capacity_mut()[..self.x.len()];
+        for (at, plane) in places.chunks_exact_mut(pixels).enumerate() {
+            found[at % channels].push(plane);
+        }
+        found
+    }
+}
+
+type Planes<'a> = Vec<&'a mut [MaybeUninit<f32>]>;
+
+/// Sums side by side, as many as fill vectors; those of a plane are added up in f64.
+const LANES: usize = 32;
+
+fn total(lanes: [f32; LANES]) -> f64 {
+    lanes.iter().map(|&lane| f64::from(lane)).sum()
+}
+
+struct Sum<'a> {
+    x: &'a [f32],
+}
+
+impl Work for Sum<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) -> f64 {
+        let (chunks, rest) = self.x.as_chunks::<LANES>();
+        let mut lanes = [0.0; LANES];
+        for x in chunks {
+            for lane in 0..LANES {
+                lanes[lane] += x[lane];
+            }
+        }
+        total(lanes) + rest.iter().map(|&x| f64::from(x)).sum::<f64>()
+    }
+}
+
+struct Squares<'a> {
+    x: &'a [f32],
+    mean: f32,
+}
+
+impl Work for Squares<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) -> f64 {
+        let square = |x: f32| (x - self.mean) * (x - self.mean);
+        let (chunks, rest) = self.x.as_chunks::<LANES>();
+        let mut lanes = [0.0; LANES];
+        for x in chunks {
+            for lane in 0..LANES {
+                lanes[lane] += square(x[lane]);
+            }
+        }
+        total(lanes) + rest.iter().map(|&x| f64::from(square(x))).sum::<f64>()
+    }
+}
+
+struct Normalized<'a> {
+    x: &'a [f32],
+    shortcut: Option<&'a [f32]>,
+    y: &'a mut [MaybeUninit<f32>],
+    mean: f32,
+    scale: f32,
+    shift: f32,
+}
+
+impl Work for Normalized<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let Self { mean, scale, shift, .. } = self;
+        let normalized = |x: f32| (x - mean) * scale + shift;
+        // Written so that NaN stays NaN.
+        let relu = |y: f32| if y < 0.0 { 0.0 } else { y };
+        let places = self.y.iter_mut().zip(self.x);
+        match self.shortcut {
+            None => places.for_each(|(y, &x)| {
+                y.write(relu(normalized(x)));
+            }),
+            Some(shortcut) => places.zip(shortcut).for_each(|((y, &x), &shortcut)| {
+                y.write(relu(normalized(x) + shortcut));
+            }),
+        }
+    }
+}
+
+/// Writes what the ReLU lets through, `d`, and gives `[Σ d, Σ d · (x - mean)]`.
+struct Through<'a, 'd> {
+    x: &'a [f32],
+    y: &'a [f32],
+    dy: &'a [f32],
+    d: &'d mut [MaybeUninit<f32>],
+    mean: f32,
+}
+
+impl<'d> Work for Through<'_, 'd> {
+    type Output = (&'d [f32], [f64; 2]);
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) -> Self::Output {
+        let len = self.x.len();
+        assert_eq!([self.y.len(), self.dy.len(), self.d.len()], [len; 3]);
+        let through = |y: f32, dy: f32| if y <= 0.0 { 0.0 } else { dy };
+        let (xs, x) = self.x.as_chunks::<LANES>();
+        let (ys, y) = self.y.as_chunks::<LANES>();
+        let (dys, dy) = self.dy.as_chunks::<LANES>();
+        let (ds, d) = self.d.as_chunks_mut::<LANES>();
+        let (mut sums, mut products) = ([0.0; LANES], [0.0; LANES]);
+        for (((x, y), dy), d) in xs.iter().zip(ys).zip(dys).zip(ds) {
+            for lane in 0..LANES {
+                let value = *d[lane].write(through(y[lane], dy[lane]));
+                sums[lane] += value;
+                products[lane] += value * (x[lane] - self.mean);
+            }
+        }
+        let (mut sum, mut product) = (total(sums), total(products));
+        for (((x, y), dy), d) in x.iter().zip(y).zip(dy).zip(d) {
+            let value = *d.write(through(*y, *dy));
+            sum += f64::from(value);
+            product += f64::from(value * (x - self.mean));
+        }
+        // SAFETY: chunks and rest are all of it, and all four slices are equally long.
+        (unsafe { self.d.assume_init_ref() }, [sum, product])
+    }
+}
+
+/// The gradient of `x`.
+struct Back<'a> {
+    x: &'a [f32],
+    d: &'a [f32],
+    dx: &'a mut [MaybeUninit<f32>],
+    mean: f32,
+    scale: f32,
+    drift: f32,
+    stretch: f32,
+}
+
+impl Work for Back<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let Self { mean, scale, drift, stretch, .. } = self;
+        for ((dx, x), d) in self.dx.iter_mut().zip(self.x).zip(self.d) {
+            dx.write(scale * (d - drift - (x - mean) * stretch));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+use crate::Window;
+
+/// What the taps of a kernel see of a picture, one row for every input channel and tap, one column for every output
+/// pixel: where it lies in the picture, found once for all channels and pictures.
+pub(super) struct Windows {
+    /// Output pixels side by side that see pixels of one line of a channel.
+    runs: Vec<Run>,
+    channels: usize,
+    /// Elements of a channel of the picture.
+    plane: usize,
+    /// Taps of the kernel.
+    taps: usize,
+    /// Output pixels.
+    pixels: usize,
+    /// From one output pixel to the next, in the picture.
+    stride: usize,
+}
+
+struct Run {
+    tap: usize,
+    /// The first output pixel.
+    to: usize,
+    len: usize,
+    /// What it sees, in the channel.
+    from: usize,
+}
+
+impl Windows {
+    /// Of pictures `[channels, height, width]`.
+    pub(super) fn new(window: &Window, [channels, height, width]: [usize; 3]) -> Self {
+        let Window { kernel, stride, dilation, padding } = *window;
+        let [rows, columns] = window.output([height, width]);
+        let taps = kernel[0] * kernel[1];
+        let mut runs = Vec::new();
+        for tap in 0..taps {
+            let [down, right] = [tap / kernel[1] * dilation[0], tap % kernel[1] * dilation[1]];
+            // The first pixel that is not left of the picture, and the first that is right of it.
+            let first = padding[1].0.saturating_sub(right).div_ceil(stride[1]);
+            let end = (width + padding[1].0).saturating_sub(right).div_ceil(stride[1]);
+            let Some(len) = end.min(columns).checked_sub(first).filter(|&len| len > 0) else {
+                continue;
+            };
+            let column = first * stride[1] + right - padding[1].0;
+            for row in 0..rows {
+                let line = (row * stride[0] + down).checked_sub(padding[0].0);
+                if let Some(line) = line.filter(|&line| line < height) {
+                    runs.push(Run {
+                        tap,
+                        to: row * columns + first,
+                        len,
+                        from: line * width + column,
+                    });
+                }
+            }
+        }
+        let (plane, pixels) = (height * width, rows * columns);
+        Self { runs, channels, plane, taps, pixels, stride: stride[1] }
+    }
+
+    /// Rows: input channel, kernel row, kernel column.
+    pub(super) fn rows(&self) -> usize {
+        self.channels * self.taps
+    }
+
+    /// Output pixels of a picture.
+    pub(super) fn pixels(&self) -> usize {
+        self.pixels
+    }
+
+    /// Elements of a picture.
+    pub(super) fn picture(&self) -> usize {
+        self.channels * self.plane
+    }
+
+    /// Writes what is seen of the picture `x` into `windows`, whose rows are `width` wide, from column `at` of each. What
+    /// lies beyond the picture's edges is not written: it stays zero.
+    pub(super) fn unfold(&self, x: &[f32], windows: &mut [f32], width: usize, at: usize) {
+        match self.stride {
+            1 => self.for_each_run(width, at, |to, from, len| {
+                windows[to..][..len].copy_from_slice(&x[from..][..len]);
+            }),
+            2 => self.for_each_run(width, at, |to, from, len| {
+                every(2, &mut windows[to..][..len], &x[from..]);
+            }),
+            stride => self.for_each_run(width, at, |to, from, len| {
+                every(stride, &mut windows[to..][..len], &x[from..]);
+            }),
+        }
+    }
+
+    /// The other way round: adds what each tap has seen to where it saw it.
+    pub(super) fn fold(&self, windows: &[f32], x: &mut [f32], width: usize, at: usize) {
+        match self.stride {
+            1 => self.for_each_run(width, at, |to, from, len| {
+                let windows = &windows[to..][..len];
+                x[from..][..len].iter_mut().zip(windows).for_each(|(x, w)| *x += w);
+            }),
+            2 => self.for_each_run(width, at, |to, from, len| {
+                add_to_every(2, &windows[to..][..len], &mut x[from..]);
+            }),
+            stride => self.for_each_run(width, at, |to, from, len| {
+                add_to_every(stride, &windows[to..][..len], &mut x[from..]);
+            }),
+        }
+    }
+
+    /// Of every channel: the first of its windows, the first element that it sees, and how many.
+    fn for_each_run(&self, width: usize, at: usize, mut each: impl FnMut(usize, usize, usize)) {
+        for channel in 0..self.channels {
+            for run in &self.runs {
+                let row = channel * self.taps + run.tap;
+                each(row * width + at + run.to, channel * self.plane + run.from, run.len);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn every(stride: usize, line: &mut [f32], x: &[f32]) {
+    line.iter_mut().zip(x.chunks(stride)).for_each(|(w, x)| *w = x[0]);
+}
+
+#[inline(always)]
+fn add_to_every(stride: usize, line: &[f32], x: &mut [f32]) {
+    x.chunks_mut(stride).zip(line).for_each(|(x, w)| x[0] += w);
+}
