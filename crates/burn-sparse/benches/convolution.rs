@@ -1,12 +1,13 @@
 //! Convolutions of ResNet-20 and of wider networks: Burn's own beside ours, packed, and in training (forward and
-//! all gradients, dense). `cargo bench --workspace --bench convolution [-- WORD ...]`.
+//! all gradients, dense), where a batch normalization with its ReLU follows. `cargo bench --workspace --bench convolution [-- WORD ...]`.
 
 use std::hint::black_box;
 
 use burn::module::Module;
-use burn::nn::PaddingConfig2d;
+use burn::nn::{BatchNormConfig, PaddingConfig2d};
+use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse::nn::{Conv2d, Conv2dConfig, record_dispatch};
+use burn_sparse::nn::{Conv2d, Conv2dConfig, batch_norm_relu, record_dispatch};
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::report::alternate;
@@ -35,7 +36,16 @@ fn main() {
         let wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
         let name = format!("{layer} training batch 128");
         if wanted(&name) {
-            train(&name, &config, side, 128);
+            let stock = config.init(&Device::flex().autodiff());
+            let ours = Conv2d::from(stock.clone());
+            let shape = [128, channels, side, side];
+            train(&name, shape, &|x| stock.forward(x), &|x| ours.forward(x));
+        }
+        let name = format!("norm and relu, {out} on {side}x{side} training batch 128");
+        if wanted(&name) {
+            let norm = BatchNormConfig::new(out).init(&Device::flex().autodiff());
+            let stock = |x| relu(norm.forward(x));
+            train(&name, [128, out, side, side], &stock, &|x| batch_norm_relu(&norm, x, None));
         }
         for pattern in
             ["{ kind = \"balanced\", block = 32 }", "{ kind = \"shfl-bw\", vector = 16 }"]
@@ -53,20 +63,17 @@ fn main() {
     }
 }
 
-fn train(name: &str, config: &Conv2dConfig, side: usize, batch: usize) {
+type Layered<'a> = &'a dyn Fn(Tensor<4>) -> Tensor<4>;
+
+fn train(name: &str, shape: [usize; 4], stock: Layered<'_>, ours: Layered<'_>) {
     let device = Device::flex().autodiff();
-    let stock = config.init(&device);
-    let ours = Conv2d::from(stock.clone());
-    let shape = [batch, config.channels[0], side, side];
     let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device);
     let x = x.require_grad();
-    let step = |y: Tensor<4>| drop(black_box(y.sum().backward()));
-    let [stock, ours] = alternate(
-        1,
-        [&|repeats| (0..repeats).for_each(|_| step(stock.forward(x.clone()))), &|repeats| {
-            (0..repeats).for_each(|_| step(ours.forward(x.clone())))
-        }],
-    );
+    let steps = |forward: Layered<'_>, repeats| {
+        (0..repeats).for_each(|_| drop(black_box(forward(x.clone()).sum().backward())));
+    };
+    let [stock, ours] =
+        alternate(1, [&|repeats| steps(stock, repeats), &|repeats| steps(ours, repeats)]);
     let (stock_us, ours_us) = (1e6 * stock, 1e6 * ours);
     println!("{name:<66} {stock_us:>8.1} us {ours_us:>8.1} us  {:5.2}x", stock / ours);
 }

@@ -35,9 +35,13 @@ pub(crate) struct Gradients {
 
 impl BatchNorm<'_> {
     /// As many values as `x`.
+    ///
+    /// # Panics
+    /// When slices do not have the lengths of the shape, as [`Self::backward`] does.
     pub(crate) fn forward(&self, beta: &[f32], shortcut: Option<&[f32]>) -> (Vec<f32>, Statistics) {
-        let isa = Isa::detect();
-        let mut y = Vec::with_capacity(self.x.len());
+        let (isa, len) = (Isa::detect(), self.len());
+        assert!(shortcut.is_none_or(|shortcut| shortcut.len() == len));
+        let mut y = Vec::with_capacity(len);
         let channel = |(channel, y): (usize, Vec<&mut [MaybeUninit<f32>]>)| {
             let count = (self.shape[0] * self.shape[2]) as f64;
             let sum = |x| dispatch(isa, Sum { x });
@@ -55,15 +59,15 @@ impl BatchNorm<'_> {
         };
         let (mean, variance) =
             self.channels(&mut y).into_par_iter().enumerate().map(channel).unzip();
-        // SAFETY: every plane of every channel was written to its end.
-        unsafe { y.set_len(self.x.len()) };
+        // SAFETY: every plane of every channel was written to its end, since all slices are equally long.
+        unsafe { y.set_len(len) };
         (y, Statistics { mean, variance })
     }
 
     /// The gradients for those of the output `y`.
     pub(crate) fn backward(&self, statistics: &Statistics, y: &[f32], dy: &[f32]) -> Gradients {
-        let isa = Isa::detect();
-        let len = self.x.len();
+        let (isa, len) = (Isa::detect(), self.len());
+        assert_eq!([y.len(), dy.len()], [len; 2]);
         let (mut x, mut shortcut) = (Vec::with_capacity(len), Vec::with_capacity(len));
         let channel = |(channel, (dx, through)): (usize, (Planes<'_>, Planes<'_>))| {
             let (mean, variance) = (statistics.mean[channel], statistics.variance[channel]);
@@ -92,12 +96,18 @@ impl BatchNorm<'_> {
         };
         let places = self.channels(&mut x).into_par_iter().zip(self.channels(&mut shortcut));
         let (gamma, beta) = places.enumerate().map(channel).unzip();
-        // SAFETY: every plane of every channel was written to its end, of both.
+        // SAFETY: every plane of every channel was written to its end, of both: all slices are equally long.
         unsafe {
             x.set_len(len);
             shortcut.set_len(len);
         }
         Gradients { x, gamma, beta, shortcut }
+    }
+
+    /// All values, which `x` has to have.
+    fn len(&self) -> usize {
+        assert_eq!(self.x.len(), self.shape.iter().product());
+        self.x.len()
     }
 
     /// A channel of every picture.

@@ -1,5 +1,5 @@
 //! Layers whose packed weight runs a sparse kernel; drop-ins for burn-nn's, with the same
-//! configuration and the same record.
+//! configuration and the same record. [`batch_norm_relu`] is what stands between two convolutions.
 
 mod attention;
 mod batch_norm;
