@@ -106,7 +106,7 @@ impl BatchNorm<'_> {
 
     /// All values, which `x` has to have.
     fn len(&self) -> usize {
-        assert_eq!(self.x.len(), self.shape.iter().product());
+        assert_eq!(self.x.len(), self.shape.iter().product::<usize>());
         self.x.len()
     }
 
