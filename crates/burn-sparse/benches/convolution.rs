@@ -1,5 +1,6 @@
 //! Convolutions of ResNet-20 and of wider networks: Burn's own beside ours, packed, and in training (forward and
-//! all gradients, dense), where a batch normalization with its ReLU follows. `cargo bench --workspace --bench convolution [-- WORD ...]`.
+//! all gradients, dense), where a batch normalization with its ReLU follows.
+//! `cargo bench --workspace --bench convolution [-- WORD ...]`.
 
 use std::hint::black_box;
 

@@ -199,12 +199,16 @@ impl Work for Normalized<'_> {
         let relu = |y: f32| if y < 0.0 { 0.0 } else { y };
         let places = self.y.iter_mut().zip(self.x);
         match self.shortcut {
-            None => places.for_each(|(y, &x)| {
-                y.write(relu(normalized(x)));
-            }),
-            Some(shortcut) => places.zip(shortcut).for_each(|((y, &x), &shortcut)| {
-                y.write(relu(normalized(x) + shortcut));
-            }),
+            None => {
+                for (y, &x) in places {
+                    y.write(relu(normalized(x)));
+                }
+            }
+            Some(shortcut) => {
+                for ((y, &x), &shortcut) in places.zip(shortcut) {
+                    y.write(relu(normalized(x) + shortcut));
+                }
+            }
         }
     }
 }

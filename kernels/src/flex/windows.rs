@@ -115,11 +115,13 @@ impl Windows {
     }
 }
 
+/// Inlined, so that a stride of 2, the common one, is a constant.
 #[inline(always)]
 fn every(stride: usize, line: &mut [f32], x: &[f32]) {
     line.iter_mut().zip(x.chunks(stride)).for_each(|(w, x)| *w = x[0]);
 }
 
+/// As [`every`].
 #[inline(always)]
 fn add_to_every(stride: usize, line: &[f32], x: &mut [f32]) {
     x.chunks_mut(stride).zip(line).for_each(|(x, w)| x[0] += w);
