@@ -1,44 +1,48 @@
 //! MNIST (LeCun, Cortes, Burges): 60 000 and 10 000 digits of 28 x 28, in IDX files.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use sha2::{Digest, Sha256};
 
-use crate::download::hex;
+use crate::download::{Remote, cached};
 use crate::{DatasetError, ImageSet, Images};
 
 const NAME: &str = "MNIST";
 const URL: &str = "https://storage.googleapis.com/cvdf-datasets/mnist/";
 const SIDE: usize = 28;
 
-/// A file, the SHA-256 of its unpacked bytes in the public download, and its number of items.
+/// A file, the bytes and SHA-256 of its public download (with .gz), and its number of items.
 struct Source {
     name: &'static str,
+    bytes: u64,
     sha256: &'static str,
     items: usize,
 }
 
 const TRAIN_IMAGES: Source = Source {
     name: "train-images-idx3-ubyte",
-    sha256: "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    bytes: 9_912_422,
+    sha256: "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
     items: 60_000,
 };
 const TRAIN_LABELS: Source = Source {
     name: "train-labels-idx1-ubyte",
-    sha256: "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    bytes: 28_881,
+    sha256: "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
     items: 60_000,
 };
 const TEST_IMAGES: Source = Source {
     name: "t10k-images-idx3-ubyte",
-    sha256: "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    bytes: 1_648_877,
+    sha256: "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
     items: 10_000,
 };
 const TEST_LABELS: Source = Source {
     name: "t10k-labels-idx1-ubyte",
-    sha256: "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    bytes: 4_542,
+    sha256: "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     items: 10_000,
 };
 const ALL: [&Source; 4] = [&TRAIN_IMAGES, &TRAIN_LABELS, &TEST_IMAGES, &TEST_LABELS];
@@ -49,12 +53,15 @@ const ALL: [&Source; 4] = [&TRAIN_IMAGES, &TRAIN_LABELS, &TEST_IMAGES, &TEST_LAB
 /// # Errors
 /// Names the files and the folder they were looked for in.
 pub fn load(folder: Option<&Path>) -> Result<ImageSet, DatasetError> {
-    let folder = match folder {
-        Some(folder) => local(folder)?,
-        None => downloaded()?,
+    let folder = folder.map(local).transpose()?;
+    let file = |source: &Source| match &folder {
+        // It was there a moment ago; if it is gone, reading it says so.
+        Some(folder) => Ok(path_of(folder, source).unwrap_or_else(|| folder.join(source.name))),
+        None => downloaded(source),
     };
     let images = |images: &Source, labels: &Source| -> Result<Images, DatasetError> {
-        let (pixels, labels) = (pixels(&folder, images)?, self::labels(&folder, labels)?);
+        let (pixels, labels) =
+            (pixels(&file(images)?, images)?, labels_of(&file(labels)?, labels)?);
         Ok(Images { pixels, labels, size: SIDE * SIDE })
     };
     Ok(ImageSet {
@@ -88,57 +95,23 @@ fn path_of(folder: &Path, source: &Source) -> Option<PathBuf> {
     candidates.into_iter().find(|path| path.is_file())
 }
 
-/// The cache folder, complete.
-fn downloaded() -> Result<PathBuf, DatasetError> {
-    let cache = dirs::cache_dir().unwrap_or_else(std::env::temp_dir);
-    let folder = cache.join("burn-sparse").join("mnist");
-    for source in ALL.iter().filter(|source| path_of(&folder, source).is_none()) {
-        let url = format!("{URL}{}.gz", source.name);
-        tracing::info!(%url, "downloading");
-        download(&url, &folder, source).map_err(|reason| DatasetError::Download {
-            dataset: NAME,
-            url,
-            reason,
-            folder: folder.clone(),
-            files: ALL.iter().map(|source| source.name.to_string()).collect(),
-        })?;
-    }
-    Ok(folder)
+fn downloaded(source: &Source) -> Result<PathBuf, DatasetError> {
+    let file = format!("{}.gz", source.name);
+    let remote = Remote { url: format!("{URL}{file}"), bytes: source.bytes, sha256: source.sha256 };
+    cached(NAME, "mnist", &file, &remote)
 }
 
-/// Puts the unpacked file into `folder`, whole and with the right checksum or not at all.
-fn download(url: &str, folder: &Path, source: &Source) -> Result<(), String> {
-    let text = |error: std::io::Error| error.to_string();
-    std::fs::create_dir_all(folder).map_err(text)?;
-    let mut response = ureq::get(url).call().map_err(|error| error.to_string())?;
-    let mut unpacked = Vec::new();
-    // A hostile answer must not fill the memory: no file is larger than its items and a header.
-    let limit = (source.items * SIDE * SIDE + 16) as u64;
-    GzDecoder::new(response.body_mut().as_reader())
-        .take(limit + 1)
-        .read_to_end(&mut unpacked)
-        .map_err(text)?;
-    let found = hex(&Sha256::digest(&unpacked));
-    if found != source.sha256 {
-        return Err(format!("its SHA-256 is {found}, expected {}", source.sha256));
-    }
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(text)?;
-    file.write_all(&unpacked).map_err(text)?;
-    file.persist(folder.join(source.name)).map_err(|error| error.to_string())?;
-    Ok(())
-}
-
-fn pixels(folder: &Path, source: &Source) -> Result<Vec<f32>, DatasetError> {
-    let bytes = items(folder, source, &[SIDE, SIDE])?;
+fn pixels(path: &Path, source: &Source) -> Result<Vec<f32>, DatasetError> {
+    let bytes = items(path, source, &[SIDE, SIDE])?;
     Ok(bytes.into_iter().map(|byte| f32::from(byte) / 255.0).collect())
 }
 
-fn labels(folder: &Path, source: &Source) -> Result<Vec<u8>, DatasetError> {
-    let labels = items(folder, source, &[])?;
+fn labels_of(path: &Path, source: &Source) -> Result<Vec<u8>, DatasetError> {
+    let labels = items(path, source, &[])?;
     match labels.iter().find(|&&label| label > 9) {
         None => Ok(labels),
         Some(label) => Err(DatasetError::Content {
-            path: path_of(folder, source).unwrap_or_default(),
+            path: path.into(),
             what: "a label",
             found: label.to_string(),
             expected: "0 to 9".into(),
@@ -147,13 +120,12 @@ fn labels(folder: &Path, source: &Source) -> Result<Vec<u8>, DatasetError> {
 }
 
 /// The payload of an IDX file of unsigned bytes: `[items, shape…]`.
-fn items(folder: &Path, source: &Source, shape: &[usize]) -> Result<Vec<u8>, DatasetError> {
-    let path = path_of(folder, source).unwrap_or_else(|| folder.join(source.name));
+fn items(path: &Path, source: &Source, shape: &[usize]) -> Result<Vec<u8>, DatasetError> {
     let fail = |what, found: String, expected: String| {
-        Err(DatasetError::Content { path: path.clone(), what, found, expected })
+        Err(DatasetError::Content { path: path.into(), what, found, expected })
     };
-    let bytes = read(&path, source.items * SIDE * SIDE + 16)
-        .map_err(|source| DatasetError::Read { path: path.clone(), source })?;
+    let bytes = read(path, source.items * SIDE * SIDE + 16)
+        .map_err(|source| DatasetError::Read { path: path.into(), source })?;
     let header = 4 * (2 + shape.len());
     if bytes.len() < header {
         return fail("its length", bytes.len().to_string(), format!("at least {header} bytes"));
@@ -225,8 +197,9 @@ mod tests {
             (header(0x0803, &[10_000, 28, 28]), "its payload is 0 bytes"),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            std::fs::write(folder.path().join(TEST_IMAGES.name), bytes).unwrap();
-            let error = pixels(folder.path(), &TEST_IMAGES).unwrap_err().to_string();
+            let path = folder.path().join(TEST_IMAGES.name);
+            std::fs::write(&path, bytes).unwrap();
+            let error = pixels(&path, &TEST_IMAGES).unwrap_err().to_string();
             assert!(error.contains(hint), "{error}");
         }
     }
