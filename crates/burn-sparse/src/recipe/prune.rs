@@ -44,6 +44,10 @@ pub struct PruneTable {
     pub regrow: Regrow,
     /// Draws weights that are dropped towards zero while they go on learning: this times the weight is
     /// added to its gradient, with `"straight-through"` (Zhou et al., "SR-STE", 2021, equation 9).
+    ///
+    /// The paper's 2e-4 is for SGD. Adam divides the sum by the size of the gradient, so that weights that are
+    /// dropped drift as far as those that are kept and masks exchange one for the other (Lu et al., "STEP", 2023): it
+    /// wants about 1e-2.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub decay: f64,
     /// Draws the rows of a group to common columns while the ramp rises: this times the gradient of the group
