@@ -1,12 +1,12 @@
 //! Whether a packed layer is ever slower than the dense one: random shapes, batches, patterns and
-//! sparsities through [`report::bench`], `cargo bench --workspace --bench choice [-- CASES [SEED]]`.
+//! sparsities through [`Bench`], `cargo bench --workspace --bench choice [-- CASES [SEED]]`.
 //!
 //! A case counts as slower when three measurements in a row say so: the machines are noisy.
 
 use burn::tensor::Device;
 use burn_sparse::pattern::format::FloatType;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
-use burn_sparse::report::{self, BenchRow};
+use burn_sparse::report::{Bench, BenchRow};
 
 const PATTERNS: [&str; 8] = [
     "unstructured",
@@ -38,8 +38,8 @@ fn main() {
         let Some((pattern, packed)) = layer(&mut random, pattern, rows, cols, sparsity) else {
             continue;
         };
-        let mut tries = (0..TRIES)
-            .map(|_| report::bench(&packed, pattern, FloatType::F32, batch, &Device::flex()));
+        let bench = Bench::new(&packed, pattern, FloatType::F32, &Device::flex());
+        let mut tries = (0..TRIES).map(|_| bench.row(batch).expect("answers that agree"));
         let mut best: Option<BenchRow> = None;
         for row in &mut tries {
             let better = best.as_ref().is_none_or(|best| row.speedup > best.speedup);

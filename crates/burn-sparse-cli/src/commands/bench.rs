@@ -1,6 +1,6 @@
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
-use burn_sparse::report::{self, BenchRow};
+use burn_sparse::report::{Bench, BenchRow};
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
@@ -12,12 +12,11 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, arguments.dtype)?;
     let mut rows = Vec::new();
     for (name, pattern, packed) in layers(arguments, &device)? {
+        let float = arguments.dtype.unwrap_or_default().into();
+        let bench = Bench::new(&packed, pattern, float, &device);
         for &batch in &arguments.batch {
-            let float = arguments.dtype.unwrap_or_default().into();
-            let row = report::bench(&packed, pattern, float, batch, &device);
-            if !arguments.json {
-                eprintln!("{} x {}, batch {batch}: {:.2}x", row.rows, row.cols, row.speedup);
-            }
+            let row = bench.row(batch)?;
+            eprintln!("{} x {}, batch {batch}: {:.2}x", row.rows, row.cols, row.speedup);
             rows.push(BenchRow { name: name.clone(), ..row });
         }
     }

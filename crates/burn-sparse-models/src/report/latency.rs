@@ -4,7 +4,7 @@ use std::path::Path;
 use burn::tensor::Device;
 use burn::train::InferenceStep;
 use burn_sparse::checkpoint::{Checkpoint, Form};
-use burn_sparse::report::{BenchRow, LayerReport, alternate, bench, layers};
+use burn_sparse::report::{Bench, BenchRow, LayerReport, alternate, layers};
 use serde::Serialize;
 
 use crate::run::RunError;
@@ -42,7 +42,8 @@ pub struct Measured {
 /// Runs a checkpoint's model on test data, dense and packed in turns.
 ///
 /// # Errors
-/// When the checkpoint is of no known task or does not fit it, or the data cannot be loaded.
+/// When the checkpoint is of no known task or does not fit it, the data cannot be loaded, or a packed layer does
+/// not answer as the dense one does.
 pub fn measure(
     checkpoint: &Checkpoint,
     data_dir: Option<&Path>,
@@ -88,13 +89,13 @@ impl TaskVisitor for Measure<'_> {
         let latency = latency.collect();
         let most = self.batches.iter().copied().max().unwrap_or(1);
         let layers = layers(&packed, self.checkpoint, || pass(&packed, most, 1));
-        let alone = self.checkpoint.packed().flat_map(|(name, entry)| {
-            self.batches.iter().map(move |&batch| {
-                let row = bench(&entry.packed, entry.pattern, entry.float, batch, device);
-                BenchRow { name: Some(name.into()), ..row }
-            })
-        });
-        let alone = alone.collect();
+        let mut alone = Vec::new();
+        for (name, entry) in self.checkpoint.packed() {
+            let bench = Bench::new(&entry.packed, entry.pattern, entry.float, device);
+            for &batch in self.batches {
+                alone.push(BenchRow { name: Some(name.into()), ..bench.row(batch)? });
+            }
+        }
         Ok(Measured { latency, layers, alone })
     }
 }

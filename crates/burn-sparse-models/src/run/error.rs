@@ -4,6 +4,7 @@ use burn_sparse::checkpoint::CheckpointError;
 use burn_sparse::pattern::PatternError;
 use burn_sparse::plan::PlanError;
 use burn_sparse::recipe::RecipeError;
+use burn_sparse::report::BenchError;
 use burn_sparse::train::TrainError;
 use burn_sparse_datasets::DatasetError;
 use thiserror::Error;
@@ -32,6 +33,9 @@ pub enum RunError {
     /// A weight could not be packed.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// A layer could not be timed.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     /// Nowhere to train.
     #[error("no device was named: name one at least")]
     NoDevice,

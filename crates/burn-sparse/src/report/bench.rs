@@ -3,20 +3,24 @@ use std::sync::OnceLock;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use burn_sparse_kernels::{Predicted, peak_gflops};
+use burn_sparse_kernels::{Choice, Predicted, peak_gflops};
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
-use burn_sparse_pattern::{Packed, Pattern};
+use burn_sparse_pattern::{Mask, Packed, Pattern};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::alternate;
 use crate::nn::{Linear, PackInto, record_dispatch};
 
 /// Bytes of packed weights that a GPU rotates through: more than its last cache holds, which would
 /// otherwise serve one layer's weights again and again.
-const ROTATED: usize = 128 << 20;
+const ROTATED: usize = 256 << 20;
 
 /// Copies of a layer at most, so that the dense ones fit a GPU too.
 const COPIES: usize = 64;
+
+/// Elements of answers that are held at most until they are there.
+const HELD: usize = 1 << 29;
 
 /// One layer and batch, dense and sparse in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +49,9 @@ pub struct BenchRow {
     /// The share of what the CPU's multiply-adds could do at best, measured in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_peak: Option<f64>,
+    /// How far the sparse layer's answer is off, of the largest output.
+    #[serde(default)]
+    pub error: f64,
     /// The kernel that ran.
     pub kernel: String,
     /// What the choice rested on, where it rested on measured costs.
@@ -52,50 +59,132 @@ pub struct BenchRow {
     pub predicted: Option<Predicted>,
 }
 
-/// Times a packed weight against the dense layer it came from, on random inputs, both through Burn
-/// modules; samples alternate, so that whatever slows the machine slows both.
-///
-/// On the CPU, values of the packed weight are kept as `float`.
-pub fn bench(
-    packed: &Packed,
-    pattern: Pattern,
-    float: FloatType,
-    batch: usize,
-    device: &Device,
-) -> BenchRow {
-    let (rows, cols) = (packed.rows(), packed.cols());
-    let mask = packed.mask();
-    let copies = match *device == Device::flex() {
-        true => 1,
-        false => (ROTATED / (mask.kept() * size_of::<f32>()).max(1)).clamp(1, COPIES),
-    };
-    let pairs = (0..copies).map(|_| layers(packed, pattern, float, device));
-    let (dense, sparse): (Vec<Linear>, Vec<Linear>) = pairs.unzip();
-    let x = Tensor::<2>::random([batch, cols], Distribution::Uniform(-1.0, 1.0), device);
+/// Why a time would mean nothing.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum BenchError {
+    /// The device reported a failure.
+    #[error("the device failed while layers were timed: {0}")]
+    Device(String),
+    /// The sparse layer computes something else.
+    #[error(
+        "{kernel} answers {error:.1e} off the dense layer, of its largest output, expected at most {MOST_OFF}: \
+         its time would mean nothing"
+    )]
+    Wrong {
+        /// The kernel that ran.
+        kernel: String,
+        /// As [`BenchRow::error`].
+        error: f64,
+    },
+}
 
-    let [dense_s, sparse_s] = alternate(
-        copies,
-        [&|repeats| pass(&dense, &x, repeats), &|repeats| pass(&sparse, &x, repeats)],
-    );
-    let (_, ran) = record_dispatch(|| sparse[0].forward(x.clone()));
-    let choice = ran.first().map(|ran| ran.choice);
-    let kernel = choice.map_or("none".into(), |choice| choice.to_string());
-    let kept_gflops = 2.0 * (mask.kept() * batch) as f64 / sparse_s / 1e9;
-    BenchRow {
-        name: None,
-        rows,
-        cols,
-        batch,
-        pattern: pattern.to_string(),
-        sparsity: mask.sparsity(),
-        dense_us: dense_s * 1e6,
-        sparse_us: sparse_s * 1e6,
-        speedup: dense_s / sparse_s,
-        kept_gflops,
-        share_of_peak: (*device == Device::flex()).then(|| kept_gflops / peak()),
-        kernel,
-        predicted: choice.and_then(|choice| choice.predicted()),
+/// What sums in 16 bits, or Burn's dense products of f32 in fewer, may be off at most.
+const MOST_OFF: f64 = 3e-2;
+
+/// A packed weight beside the dense layer it came from, both as Burn modules.
+#[derive(Debug)]
+pub struct Bench {
+    dense: Vec<Linear>,
+    sparse: Vec<Linear>,
+    mask: Mask,
+    pattern: Pattern,
+    device: Device,
+}
+
+impl Bench {
+    /// Prepares the layers; on a GPU as many copies as outgrow its caches.
+    ///
+    /// On the CPU, values of the packed weight are kept as `float`.
+    pub fn new(packed: &Packed, pattern: Pattern, float: FloatType, device: &Device) -> Self {
+        let mask = packed.mask();
+        let bytes = match float {
+            FloatType::F32 => 4,
+            FloatType::F16 | FloatType::BF16 => 2,
+        };
+        let copies = match *device == Device::flex() {
+            true => 1,
+            false => (ROTATED / (mask.kept() * bytes).max(1)).clamp(1, COPIES),
+        };
+        let view = View::Linear { rows: packed.rows(), cols: packed.cols() };
+        let dense: Vec<Linear> = (0..copies).map(|copy| dense(packed, copy, device)).collect();
+        let pack = |layer: &Linear| {
+            let (view, packed) = (view.clone(), packed.clone());
+            let entry = PackedEntry { layer: String::new(), view, pattern, packed, float };
+            let weights = [("weight".to_string(), entry)];
+            layer.clone().apply_reparameterization(PackInto::new(weights.into()))
+        };
+        let sparse = dense.iter().map(pack).collect();
+        Self { dense, sparse, mask, pattern, device: device.clone() }
     }
+
+    /// Times both on `batch` random inputs, whose answers agree; samples alternate, so that whatever slows the
+    /// machine slows both.
+    ///
+    /// # Errors
+    /// When the device fails, or the answers differ.
+    pub fn row(&self, batch: usize) -> Result<BenchRow, BenchError> {
+        let (rows, cols) = (self.mask.rows(), self.mask.cols());
+        let uniform = Distribution::Uniform(-1.0, 1.0);
+        let x = Tensor::<2>::random([batch, cols], uniform, &self.device);
+        let (choice, error) = self.answer(&x)?;
+        let [dense_s, sparse_s] = alternate(
+            self.dense.len(),
+            [&|repeats| pass(&self.dense, &x, repeats), &|repeats| pass(&self.sparse, &x, repeats)],
+        );
+        // A device that failed on the way would have been fast.
+        self.answer(&x)?;
+        let kept_gflops = 2.0 * (self.mask.kept() * batch) as f64 / sparse_s / 1e9;
+        Ok(BenchRow {
+            name: None,
+            rows,
+            cols,
+            batch,
+            pattern: self.pattern.to_string(),
+            sparsity: self.mask.sparsity(),
+            dense_us: dense_s * 1e6,
+            sparse_us: sparse_s * 1e6,
+            speedup: dense_s / sparse_s,
+            kept_gflops,
+            share_of_peak: (self.device == Device::flex()).then(|| kept_gflops / peak()),
+            error,
+            kernel: written(choice),
+            predicted: choice.and_then(|choice| choice.predicted()),
+        })
+    }
+
+    /// What answers, and how far it is off.
+    fn answer(&self, x: &Tensor<2>) -> Result<(Option<Choice>, f64), BenchError> {
+        let (found, ran) = record_dispatch(|| self.sparse[0].forward(x.clone()));
+        let choice = ran.first().map(|ran| ran.choice);
+        let error = off(found, self.dense[0].forward(x.clone()))?;
+        if error.is_nan() || error > MOST_OFF {
+            return Err(BenchError::Wrong { kernel: written(choice), error });
+        }
+        Ok((choice, error))
+    }
+}
+
+fn written(choice: Option<Choice>) -> String {
+    choice.map_or("none".into(), |choice| choice.to_string())
+}
+
+/// The largest difference, of the largest value.
+fn off(found: Tensor<2>, expected: Tensor<2>) -> Result<f64, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::Device(error.to_string());
+    let read = |tensor: Tensor<2>| -> Result<Vec<f32>, BenchError> {
+        let data = tensor.try_into_data().map_err(|error| failed(&error))?;
+        data.convert::<f32>().try_into_vec().map_err(|error| failed(&format!("{error:?}")))
+    };
+    let (found, expected) = (read(found)?, read(expected)?);
+    let differences = found.iter().zip(&expected).map(|(found, expected)| found - expected);
+    let most = largest(expected.iter().copied()).max(f64::MIN_POSITIVE);
+    Ok(largest(differences) / most)
+}
+
+/// The largest of their sizes; unlike `f32::max` it does not pass over what is not a number.
+fn largest(values: impl Iterator<Item = f32>) -> f64 {
+    let sizes = values.map(|value| f64::from(value.abs()));
+    sizes.fold(0.0, |most: f64, size| if most.is_nan() || size <= most { most } else { size })
 }
 
 /// GFLOP/s of this CPU at best, measured once.
@@ -104,32 +193,40 @@ fn peak() -> f64 {
     *PEAK.get_or_init(peak_gflops)
 }
 
-/// The dense layer and the same packed, in buffers of their own.
-fn layers(
-    packed: &Packed,
-    pattern: Pattern,
-    float: FloatType,
-    device: &Device,
-) -> (Linear, Linear) {
+/// The dense layer, and for further copies one of its shape with random weights.
+fn dense(packed: &Packed, copy: usize, device: &Device) -> Linear {
     let (rows, cols) = (packed.rows(), packed.cols());
-    let view = View::Linear { rows, cols };
-    let stored = TensorData::new(view.to_stored(&packed.unpack()), [cols, rows]);
-    let weight = Param::from_tensor(Tensor::from_data(stored, device));
-    let bias = Tensor::random([rows], Distribution::Uniform(-1.0, 1.0), device);
-    let dense = Linear { weight, bias: Some(Param::from_tensor(bias)) };
-    let packed = packed.clone();
-    let entry = PackedEntry { layer: String::new(), view, pattern, packed, float };
-    let weights = [("weight".to_string(), entry)];
-    let sparse = dense.clone().apply_reparameterization(PackInto::new(weights.into()));
-    (dense, sparse)
+    let uniform = Distribution::Uniform(-1.0, 1.0);
+    let weight = match copy {
+        0 => {
+            let stored = View::Linear { rows, cols }.to_stored(&packed.unpack());
+            Tensor::from_data(TensorData::new(stored, [cols, rows]), device)
+        }
+        _ => Tensor::random([cols, rows], uniform, device),
+    };
+    let bias = Param::from_tensor(Tensor::random([rows], uniform, device));
+    Linear { weight: Param::from_tensor(weight), bias: Some(bias) }
 }
 
 /// `repeats` forward passes, the layers in turn.
 fn pass(layers: &[Linear], x: &Tensor<2>, repeats: usize) {
+    let device = x.device();
+    let behind = device != Device::flex();
+    let mut answers = Vec::new();
+    let mut elements = 0;
     for layer in layers.iter().cycle().take(repeats) {
-        black_box(layer.forward(x.clone()));
+        let answer = black_box(layer.forward(x.clone()));
+        // A device that runs behind the host may leave out what nobody holds any more.
+        if behind {
+            elements += answer.shape().num_elements();
+            answers.push(answer);
+            if elements > HELD {
+                let _ = device.sync();
+                answers.clear();
+                elements = 0;
+            }
+        }
     }
-    // Devices that run behind the host would otherwise only have been told what to do. A device that
-    // fails shows it in the results, which tests read back.
-    let _ = x.device().sync();
+    // It would otherwise only have been told what to do. Whether it has failed, reading an answer tells.
+    let _ = device.sync();
 }

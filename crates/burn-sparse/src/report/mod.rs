@@ -6,6 +6,6 @@ mod layers;
 pub mod plot;
 
 pub use alternate::alternate;
-pub use bench::{BenchRow, bench};
+pub use bench::{Bench, BenchError, BenchRow};
 pub use burn_sparse_kernels::Predicted;
 pub use layers::{LayerReport, layers};
