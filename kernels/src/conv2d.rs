@@ -65,7 +65,7 @@ pub fn sparse_conv2d(
     }
     let [rows, columns] = window.output([height, width]);
     let tokens = unfold(x, window).reshape([batch * rows * columns, cols]);
-    let y = run(tokens, weight, bias, activation, name.on_cpu);
+    let y = run(tokens, weight, bias, activation, Some(name.on_device));
     y.reshape([batch, rows, columns, weight.rows]).permute([0, 3, 1, 2])
 }
 

@@ -1,7 +1,8 @@
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Int, Tensor};
 
-use crate::flex::{self, Kernel};
+use crate::flex;
+use crate::select::OnDevice;
 use crate::{Activation, KernelName, PackedTensors, SparseOps, Spec};
 
 /// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
@@ -39,16 +40,16 @@ pub fn sparse_linear_with<const D: usize>(
     activation: Activation,
     name: KernelName,
 ) -> Tensor<D> {
-    run(x, weight, bias, activation, name.on_cpu)
+    run(x, weight, bias, activation, Some(name.on_device))
 }
 
-/// [`sparse_linear`] with the CPU kernel given, or left to the backend.
+/// [`sparse_linear`] with the kernel given, or left to the backend.
 pub(crate) fn run<const D: usize>(
     x: Tensor<D>,
     weight: &PackedTensors,
     bias: Option<Tensor<1>>,
     activation: Activation,
-    kernel: Option<Kernel>,
+    kernel: Option<OnDevice>,
 ) -> Tensor<D> {
     let mut shape = x.shape();
     let spec = weight.spec(activation);

@@ -69,8 +69,8 @@ pub struct Spec {
     pub layout: Layout,
     /// Applied in the store.
     pub activation: Activation,
-    /// The CPU kernel, where it has been chosen; otherwise the backend chooses, as all others do.
-    pub(crate) kernel: Option<crate::flex::Kernel>,
+    /// The kernel, where it has been chosen; otherwise the backend chooses.
+    pub(crate) kernel: Option<crate::select::OnDevice>,
     /// Whether the indices are known to fit, see [`Checked`](crate::Checked).
     pub(crate) checked: bool,
 }

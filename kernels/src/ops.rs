@@ -40,7 +40,7 @@ pub trait SparseOps: Backend {
         spec: Spec,
     ) -> FloatTensor<Self>;
 
-    /// The gradient with respect to the kept values only, in their layout: `dyᵀ · x` sampled.
+    /// The gradient with respect to the kept values only, in their layout: `dyᵀ · x` at the kept entries.
     #[fusion(dtype = x, shape = burn::tensor::Shape::new(spec.layout.values_shape(index.num_elements())))]
     fn sparse_linear_dw(
         x: FloatTensor<Self>,

@@ -48,8 +48,28 @@ pub struct KernelName {
     family: &'static str,
     kernel: &'static str,
     isa: &'static str,
-    /// The kernel itself, on the CPU; the other devices choose at launch.
-    pub(crate) on_cpu: Option<flex::Kernel>,
+    pub(crate) on_device: OnDevice,
+}
+
+/// A kernel itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum OnDevice {
+    Flex(flex::Kernel),
+    #[cfg(feature = "cubecl-backend")]
+    Cube(crate::cube::Kernel),
+}
+
+impl KernelName {
+    fn on_cpu(family: &'static str, kernel: flex::Kernel, isa: Isa) -> Self {
+        let (on_device, isa) = (OnDevice::Flex(kernel), isa.name());
+        Self { backend: "flex", family, kernel: kernel.name(), isa, on_device }
+    }
+
+    #[cfg(feature = "cubecl-backend")]
+    fn on_gpu(family: &'static str, kernel: crate::cube::Kernel) -> Self {
+        let ((name, isa), on_device) = (kernel.names(), OnDevice::Cube(kernel));
+        Self { backend: "cube", family, kernel: name, isa, on_device }
+    }
 }
 
 impl fmt::Display for KernelName {
@@ -103,9 +123,10 @@ const FEW_ROWS: usize = 8;
 /// benchmarks share.
 ///
 /// On the CPU it rests on the costs of this machine, measured when they are first asked for (about a
-/// second) and kept in the user's cache folder; on a GPU on both products, measured when a weight of this size
-/// and so many tokens, up to the next power of two, are first asked for. `BURN_SPARSE_COSTS=built-in` takes the
-/// costs of the machine this was written on, and the sparse kernel on a GPU. On training devices a sparse kernel
+/// second) and kept in the user's cache folder; on a GPU on the products themselves, by every kernel that may be
+/// the fastest, measured when a weight of this size and so many tokens, up to the next power of two, are first
+/// asked for. `BURN_SPARSE_COSTS=built-in` takes the
+/// costs of the machine this was written on, and on a GPU the sparse kernel that is expected to be fastest. On training devices a sparse kernel
 /// runs at any cost: the dense product would unpack the weight at every step.
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
     let choice = select_by(weight, n, dtype, device, flex::choose);
@@ -118,16 +139,16 @@ pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -
     choice
 }
 
-/// The choice once it is known what both products take.
+/// The choice once it is known what the products take.
 #[cfg(feature = "cubecl-backend")]
-fn faster(choice: Choice, predicted: Option<Predicted>) -> Choice {
-    match (choice, predicted) {
-        (_, Some(found)) if found.dense_us < found.sparse_us => {
-            Choice::Dense { reason: Reason::Slower(found) }
-        }
-        (Choice::Sparse { name, .. }, predicted) => Choice::Sparse { name, predicted },
-        (dense, _) => dense,
+fn faster(choice: Choice, found: Option<crate::cube::Measured>) -> Choice {
+    let (Choice::Sparse { name, .. }, Some(found)) = (choice, found) else { return choice };
+    let predicted = found.predicted;
+    if predicted.dense_us < predicted.sparse_us {
+        return Choice::Dense { reason: Reason::Slower(predicted) };
     }
+    let name = KernelName::on_gpu(name.family, found.kernel);
+    Choice::Sparse { name, predicted: Some(predicted) }
 }
 
 /// Chooses the kernel for a convolution with `n` output pixels, as [`select`] does for tokens; on the CPU
@@ -153,11 +174,9 @@ fn select_by(
     let device = device.clone().inner();
     #[cfg(feature = "cubecl-backend")]
     if let burn::backend::DispatchDevice::Cube(device) = device.as_dispatch() {
-        return match crate::cube::Kernel::choose(weight.layout, n, dtype, device) {
+        return match crate::cube::Kernel::unmeasured(weight.layout, n, dtype, device) {
             Ok(kernel) => {
-                let (kernel, isa) = kernel.names();
-                let name = KernelName { backend: "cube", family, kernel, isa, on_cpu: None };
-                Choice::Sparse { name, predicted: None }
+                Choice::Sparse { name: KernelName::on_gpu(family, kernel), predicted: None }
             }
             Err(reason) => unsupported(reason),
         };
@@ -180,7 +199,6 @@ fn select_by(
     if slower && !trains {
         return Choice::Dense { reason: Reason::Slower(predicted) };
     }
-    let (kernel, isa, on_cpu) = (chosen.kernel.name(), isa.name(), Some(chosen.kernel));
-    let name = KernelName { backend: "flex", family, kernel, isa, on_cpu };
+    let name = KernelName::on_cpu(family, chosen.kernel, isa);
     Choice::Sparse { name, predicted: Some(predicted) }
 }

@@ -1,54 +1,136 @@
 #!/usr/bin/env bash
 # On a machine with an NVIDIA driver and CUDA's headers: the tests, then the measurements.
 #
-#     tests/gpu/run.sh BUNDLE.tar.xz [RESULTS]
+#     tests/gpu/run.sh BUNDLE.tar.xz RESULTS [STEP...]
 #
-# RESULTS (a folder, `gpu-results` by default) gets one log for each test and one JSON file for each
-# measurement. Where PyTorch is installed, cuBLAS is timed on the same shapes.
-set -euo pipefail
+# RESULTS (a folder) gets one log for each test and one JSON file for each measurement, as they end. Steps are
+# tests, command, speeds and device-times; all but the last by default. Where PyTorch is installed, cuBLAS is timed
+# on the same shapes, before and after; device-times need Nsight Compute (`ncu`).
+set -uo pipefail
 bundle=$(realpath "$1")
-results=$(mkdir -p "${2:-gpu-results}" && realpath "${2:-gpu-results}")
-export CUDA_PATH=${CUDA_PATH:-/usr/local/cuda} RUST_BACKTRACE=0
-if [ ! -f "$CUDA_PATH/include/cuda_runtime.h" ]; then
-    echo "CUDA_PATH=$CUDA_PATH holds no include/cuda_runtime.h: set it to the folder of CUDA's headers" >&2
-    exit 1
-fi
-export LD_LIBRARY_PATH=$CUDA_PATH/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-tar -C "$folder" -xJf "$bundle"
-cd "$folder/burn-sparse-gpu"
-nvidia-smi --query-gpu=name,driver_version,clocks.max.sm --format=csv >"$results/machine.csv"
+results=$(mkdir -p "$2" && realpath "$2")
+shift 2
+[ $# -gt 0 ] || set -- tests command speeds
 
-failed=0
-for test in portable tensor_core operators choice; do
-    if ./$test --test-threads=1 >"$results/$test.log" 2>&1; then
-        echo "$test: passed"
-    else
-        echo "$test: FAILED, see $results/$test.log"
-        failed=1
+# CubeCL looks for headers under CUDA_PATH; the libraries may come with PyTorch instead.
+wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
+compiler=$(command -v nvcc)
+for folder in "${CUDA_PATH:-}" /usr/local/cuda /opt/cuda \
+    "${compiler:+$(dirname "$(dirname "$(readlink -f "$compiler")")")}" "${wheels:+$wheels/cu13}"; do
+    if [ -n "$folder" ] && [ -f "$folder/include/cuda_runtime.h" ]; then
+        export CUDA_PATH=$folder
+        break
     fi
 done
+if [ ! -f "${CUDA_PATH:-}/include/cuda_runtime.h" ]; then
+    echo "no include/cuda_runtime.h: set CUDA_PATH to the folder of CUDA's headers" >&2
+    exit 1
+fi
+export RUST_BACKTRACE=0
+# PyTorch brings libraries of its own: this path is not for it.
+libraries=$CUDA_PATH/lib64:$CUDA_PATH/lib${wheels:+:$wheels/cu13/lib}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+ours() { LD_LIBRARY_PATH=$libraries timeout -k 5 "$@"; }
 
-# The sparse kernels, also where the dense product would be chosen.
-export BURN_SPARSE_COSTS=built-in
-bench() {
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tar -C "$folder" -xJf "$bundle" || python3 -m tarfile -e "$bundle" "$folder" || exit 1
+cd "$folder/burn-sparse-gpu" || exit 1
+nvidia-smi -q -d CLOCK,POWER,MEMORY >"$results/machine.txt" 2>&1
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+
+failed=0
+# NAME SECONDS COMMAND...: one result, or the reason why there is none.
+step() {
     local name=$1
     shift
-    if ./burn-sparse bench --device cuda:0 --json "$@" >"$results/$name.json" 2>"$results/$name.log"; then
-        echo "$name: measured"
+    if ours "$@" >"$results/$name.json" 2>"$results/$name.log"; then
+        echo "$name: done"
     else
-        echo "$name: FAILED, see $results/$name.log"
+        echo "$name: FAILED, see $name.log: $(tail -n 1 "$results/$name.log" | cut -c1-200)"
         failed=1
     fi
 }
-shapes=4096x4096,14336x4096
-bench large-v64 --dtype bf16 --shape $shapes --pattern 'shfl-bw(vector=64)' --sparsity 0.75,0.9 --batch 1024,4096
-bench large-v128 --dtype bf16 --shape $shapes --pattern 'shfl-bw(vector=128)' --sparsity 0.75,0.9 --batch 1024,4096
-bench decode --dtype bf16 --shape $shapes --pattern 'shfl-bw(vector=64),balanced(block=32)' \
-    --sparsity 0.75,0.9 --batch 1,8,16
-bench f32 --shape 4096x4096 --pattern 'shfl-bw(vector=32),balanced(block=32)' --sparsity 0.75,0.9 --batch 1,16,1024
-if python3 -c 'import torch' 2>/dev/null; then
-    python3 dense.py $shapes 1,8,16,1024,4096 >"$results/cublas.json" && echo "cublas: measured"
-fi
+
+# Every test in a process of its own: a device that has failed once fails whatever follows there.
+tests() {
+    export results libraries
+    for test in portable tensor_core operators choice conv2d; do
+        ours 60 ./$test --list --format terse | sed -n 's/: test$//p' | sed "s/^/$test /"
+    done | xargs -P "$(nproc)" -L 1 bash -c '
+        started=$SECONDS
+        LD_LIBRARY_PATH=$libraries timeout -k 5 240 ./"$0" --exact "$1" >"$results/$0.$1.log" 2>&1
+        code=$?
+        [ $code -eq 0 ] && word=passed || word="FAILED ($code)"
+        echo "$0 $1: $word, $((SECONDS - started)) s"
+        exit $code' || failed=1
+}
+
+# What people run: a model trained and evaluated there, and evaluated on the CPU.
+command_runs() {
+    step train 120 ./burn-sparse train --device cuda:0 --run-dir "$folder/run" --json
+    step eval-cuda 60 ./burn-sparse eval "$folder/run" --device cuda:0 --json
+    step eval-cpu 60 ./burn-sparse eval "$folder/run" --json
+}
+
+cublas() {
+    if python3 -c 'import torch' 2>/dev/null; then
+        timeout -k 5 90 python3 dense.py $large,$square 1,8,16,32,64,256,1024,4096 bf16 \
+            >"$results/cublas-$1.json" 2>"$results/cublas-$1.log" && echo "cublas-$1: done"
+    fi
+}
+
+large=14336x4096
+square=4096x4096
+bench=(./burn-sparse bench --device cuda:0 --json --sparsity 0.75,0.9)
+
+# The layers of DESIGN's H200 rows first.
+speeds() {
+    cublas before
+    # The sparse kernels, also where the dense product would be chosen.
+    export BURN_SPARSE_COSTS=built-in
+    for vector in 64 128; do
+        for shape in $large $square; do
+            step "large-$shape-v$vector" 90 "${bench[@]}" --dtype bf16 --shape $shape \
+                --pattern "shfl-bw(vector=$vector)" --batch 1024,4096
+        done
+    done
+    for pattern in 'shfl-bw(vector=64)' 'balanced(block=32)'; do
+        for shape in $large $square; do
+            step "decode-$shape-${pattern%%(*}" 90 "${bench[@]}" --dtype bf16 --shape $shape \
+                --pattern "$pattern" --batch 1,8,16,32
+        done
+    done
+    step "between-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=64)' --batch 64,256
+    step "narrow-groups-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=32)' \
+        --batch 16,1024
+    step "f32-$square" 90 "${bench[@]}" --shape $square --pattern 'shfl-bw(vector=32),balanced(block=32)' \
+        --batch 1,16,1024
+    unset BURN_SPARSE_COSTS
+    # What `select` measures and takes where nobody decides.
+    RUST_LOG=burn_sparse_kernels=debug step "chosen-$square" 120 "${bench[@]}" --dtype bf16 --shape $square \
+        --pattern 'shfl-bw(vector=64),balanced(block=32)' --batch 1,16,64,256,1024
+    cublas after
+}
+
+# The kernels alone, without the host: their time and what they read.
+device_times() {
+    local metrics=gpu__time_duration.sum,dram__bytes_read.sum,lts__t_bytes.sum
+    export BURN_SPARSE_COSTS=built-in
+    for case in "$large 64 16" "$large 64 1" "$square 64 16" "$large 64 4096" "$large 128 4096"; do
+        read -r shape vector batch <<<"$case"
+        step "ncu-$shape-v$vector-b$batch" 60 ncu --clock-control none --csv --page raw --metrics $metrics \
+            --launch-skip 60 --launch-count 60 "${bench[@]}" --dtype bf16 --shape "$shape" \
+            --pattern "shfl-bw(vector=$vector)" --batch "$batch"
+    done
+}
+
+for step in "$@"; do
+    case $step in
+    tests) tests ;;
+    command) command_runs ;;
+    speeds) speeds ;;
+    device-times) device_times ;;
+    *) echo "unknown step $step: tests, command, speeds or device-times" >&2 && exit 1 ;;
+    esac
+done
 exit $failed

@@ -1,5 +1,5 @@
 //! The kept entries one by one, for gradients: [`scatter`] unpacks the values into a dense matrix,
-//! [`sample`] computes `dyᵀ · x` at the kept entries only.
+//! [`gather`] reads the kept entries of one.
 
 use cubecl::prelude::*;
 
@@ -25,6 +25,12 @@ impl Family {
             Self::Grouped(w) => w.rows.div_ceil(w.vector),
             Self::Balanced(w) => w.rows.div_ceil(TILE_ROWS),
         }
+    }
+
+    /// So many cubes for each line that a unit has about eight of all `entries`.
+    fn cubes(self, entries: usize) -> CubeCount {
+        let across = entries.div_ceil(self.lines().max(1)).div_ceil(8 * UNITS);
+        CubeCount::Static(self.lines() as u32, across.clamp(1, 1 << 10) as u32, 1)
     }
 
     fn kind(self, ordered: bool) -> Kind {
@@ -124,45 +130,40 @@ fn scatter_kernel<F: Float>(
     #[define(F)] _dtype: ElemType,
 ) {
     let line = CUBE_POS_X as usize;
-    let mut entry = UNIT_POS as usize;
+    let mut entry = (CUBE_POS_Y * CUBE_DIM_X + UNIT_POS) as usize;
     let count = entries(offsets, line, &shape, kind);
     while entry < count {
         let place = place(index, offsets, order, line, entry, &shape, kind);
         if place.row < shape.rows && place.col < shape.cols {
             dense[place.row * shape.cols + place.col] = values[place.value];
         }
-        entry += UNITS;
+        entry += (CUBE_COUNT_Y * CUBE_DIM_X) as usize;
     }
 }
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments)]
-fn sample_kernel<F: Float>(
-    x: &[F],
-    dy: &[F],
+fn gather_kernel<F: Float>(
+    dense: &[F],
     index: &[u32],
     offsets: &[u32],
     order: &[u32],
-    dvalues: &mut [F],
-    tokens: usize,
+    values: &mut [F],
     shape: Shape,
     #[comptime] kind: Kind,
     #[define(F)] _dtype: ElemType,
 ) {
     let line = CUBE_POS_X as usize;
-    let mut entry = UNIT_POS as usize;
+    let mut entry = (CUBE_POS_Y * CUBE_DIM_X + UNIT_POS) as usize;
     let count = entries(offsets, line, &shape, kind);
     while entry < count {
         let place = place(index, offsets, order, line, entry, &shape, kind);
-        let mut sum = 0.0f32;
+        let mut value = F::new(0.0);
         if place.row < shape.rows && place.col < shape.cols {
-            for token in 0..tokens {
-                sum += f32::cast_from(dy[token * shape.rows + place.row])
-                    * f32::cast_from(x[token * shape.cols + place.col]);
-            }
+            value = dense[place.row * shape.cols + place.col];
         }
-        dvalues[place.value] = F::cast_from(sum);
-        entry += UNITS;
+        values[place.value] = value;
+        entry += (CUBE_COUNT_Y * CUBE_DIM_X) as usize;
     }
 }
 
@@ -176,7 +177,7 @@ pub fn scatter(
 ) {
     scatter_kernel::launch(
         client,
-        CubeCount::Static(family.lines() as u32, 1, 1),
+        family.cubes(operands.values.len),
         CubeDim::new_1d(UNITS as u32),
         AddressType::U32,
         operands.values.arg(),
@@ -190,29 +191,26 @@ pub fn scatter(
     );
 }
 
-/// `dvalues[e] = Σ dy[token, row(e)] · x[token, col(e)]`, zero for padding; `operands.values` is not
-/// read.
-pub fn sample(
+/// Reads the kept entries of `dense [rows, cols]` into `values`, zeros where these are padding;
+/// `operands.values` is not read.
+pub fn gather(
     client: &Client,
     dtype: ElemType,
     family: Family,
     operands: &Operands,
-    dy: &Buffer,
-    dvalues: &Buffer,
-    tokens: usize,
+    dense: &Buffer,
+    values: &Buffer,
 ) {
-    sample_kernel::launch(
+    gather_kernel::launch(
         client,
-        CubeCount::Static(family.lines() as u32, 1, 1),
+        family.cubes(values.len),
         CubeDim::new_1d(UNITS as u32),
         AddressType::U32,
-        operands.x.arg(),
-        dy.arg(),
+        dense.arg(),
         index(family, &operands.index),
         operands.offsets.arg(),
         operands.order.arg(),
-        dvalues.arg(),
-        tokens,
+        values.arg(),
         family.shape(),
         family.kind(operands.order.len > 0),
         dtype,

@@ -11,6 +11,7 @@
 
 pub mod balanced;
 mod buffer;
+mod candidates;
 pub mod entries;
 mod grid;
 pub mod grouped;

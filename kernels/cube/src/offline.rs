@@ -7,7 +7,9 @@ use cubecl::ir::{DeviceIdentity, FloatKind, HardwareProperties, MemoryDeviceProp
 use cubecl::prelude::*;
 use cubecl::profile::TimingMethod;
 use cubecl::{CubeKernel, define_kernel};
-use cubecl_cpp::shared::{CompilationOptions, CppCompiler, register_supported_types};
+use cubecl_cpp::shared::{
+    CompilationOptions, CppCompiler, CppSupportedFeatures, register_supported_types,
+};
 use cubecl_cpp::target;
 use cubecl_runtime::compiler::Compiler;
 
@@ -84,10 +86,23 @@ pub(crate) fn buffer() -> BufferCompilationArg {
     BufferCompilationArg { inplace: None }
 }
 
+/// What the runtime asks of the compiler on Hopper.
+fn options() -> CompilationOptions {
+    let supports_features = CppSupportedFeatures {
+        grid_constants: true,
+        clusters: true,
+        fast_math: true,
+        fast_tanh: true,
+        elect_sync: true,
+        dp4a: true,
+    };
+    CompilationOptions { supports_features, ..CompilationOptions::default() }
+}
+
 fn source(name: String, kernel: &dyn CubeKernel) -> Result<CudaSource, String> {
     let compile = || {
         let definition = define_kernel(kernel)?;
-        CppCompiler::<target::Cuda>::default().compile(definition, &CompilationOptions::default())
+        CppCompiler::<target::Cuda>::default().compile(definition, &options())
     };
     let compiled = compile().map_err(|error| format!("{name}: {error}"))?;
     Ok(CudaSource { name, text: compiled.source, shared_bytes: compiled.shared_memory_size })

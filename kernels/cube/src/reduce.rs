@@ -7,6 +7,19 @@ use crate::{Buffer, Call, Store, grid};
 
 /// Slices at most: beyond them the second pass costs more than idle multiprocessors.
 const SLICES: usize = 16;
+/// Threads that a multiprocessor holds, of which waiting for memory takes all.
+const THREADS: usize = 2048;
+
+/// A product's cubes before it is sliced.
+pub(crate) struct Cubes {
+    pub(crate) count: usize,
+    /// Threads of one.
+    pub(crate) threads: usize,
+    /// Bytes of shared memory of one.
+    pub(crate) shared: usize,
+    /// Slices into which its work can be cut.
+    pub(crate) slices: usize,
+}
 
 /// Partial sums `[slices, tokens, places]`, f32.
 #[derive(Debug, Clone)]
@@ -18,21 +31,22 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Room for so many `slices`, or for as many as fill the device: of `cubes` cubes' work, each slice
-    /// at least one of `units` units. `None` where the cubes are enough.
+    /// Room for so many `slices`, or for as many as fill the device. `None` where the cubes do.
     pub(crate) fn of(
         client: &Client,
         slices: Option<usize>,
-        cubes: usize,
-        units: usize,
+        cubes: &Cubes,
         (tokens, places): (usize, usize),
     ) -> Option<Self> {
         let slices = match slices {
             Some(slices) => slices,
             None => {
+                let hardware = &client.properties().hardware;
                 // A device that does not count its multiprocessors is taken to be filled.
-                let processors = client.properties().hardware.num_streaming_multiprocessors?;
-                let slices = (2 * processors as usize / cubes.max(1)).min(units).min(SLICES);
+                let processors = hardware.num_streaming_multiprocessors? as usize;
+                let memory = hardware.max_shared_memory_size / cubes.shared.max(1);
+                let held = processors * (THREADS / cubes.threads.max(1)).min(memory).max(1);
+                let slices = (held / cubes.count.max(1)).min(cubes.slices).min(SLICES);
                 (slices > 1).then_some(slices)?
             }
         };

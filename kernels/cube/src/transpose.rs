@@ -5,10 +5,12 @@ use cubecl::prelude::*;
 
 use crate::{Buffer, Call};
 
-/// Side of the square tile.
-const TILE: usize = 32;
-/// Rows of the tile that the units of a cube carry at once.
-const LANES: usize = 8;
+/// Bytes of a row of the square tile: a line of every cache.
+const LINE: usize = 128;
+/// Bytes that a unit reads and writes at once where rows are whole pieces.
+const PIECE: usize = 16;
+/// Units of a cube.
+const UNITS: usize = 256;
 
 /// Tokens per feature of a features-major matrix: `tokens` in whole vectors of 16 bytes of f16.
 pub fn pitch(tokens: usize) -> usize {
@@ -40,59 +42,104 @@ impl Shape {
     }
 }
 
+/// How a cube divides a square tile of `side` elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Tile {
+    side: usize,
+    /// Elements of a unit at once.
+    width: usize,
+}
+
+impl Tile {
+    fn of(dtype: ElemType, shape: Shape) -> Self {
+        let piece = PIECE / dtype.size();
+        let whole = [shape.x_pitch, shape.y_pitch].iter().all(|pitch| pitch.is_multiple_of(piece));
+        Self { side: LINE / dtype.size(), width: if whole { piece } else { 1 } }
+    }
+
+    /// Units along a row.
+    fn across(&self) -> usize {
+        self.side / self.width
+    }
+
+    /// Rows that the units carry at once.
+    fn lines(&self) -> usize {
+        UNITS / self.across()
+    }
+
+    /// Elements from one row to the next: one more than it has, so that reading a column meets as many banks
+    /// as units.
+    fn pitch(&self) -> usize {
+        self.side + 1
+    }
+}
+
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments)]
-fn transpose_kernel<F: Float>(
-    x: &[F],
-    y: &mut [F],
+fn transpose_kernel<F: Float, N: Size>(
+    x: &[Vector<F, N>],
+    y: &mut [Vector<F, N>],
     rows: usize,
     cols: usize,
     x_pitch: usize,
     y_pitch: usize,
+    #[comptime] tile: Tile,
     #[define(F)] _dtype: ElemType,
 ) {
-    // One more column than the tile has: reading a column then meets as many banks as units.
-    let mut tile = Shared::<[F]>::new_slice(comptime!(TILE * (TILE + 1)));
-    let (lane, line) = (UNIT_POS_X as usize, UNIT_POS_Y as usize);
-    let (col, row) = (CUBE_POS_X as usize * TILE, CUBE_POS_Y as usize * TILE);
+    let (width, pitch) = comptime!((tile.width, tile.pitch()));
+    let mut memory = Shared::<[F]>::new_slice(comptime!(tile.side * tile.pitch()));
+    let unit = UNIT_POS as usize;
+    let (piece, line) = (unit % comptime!(tile.across()) * width, unit / comptime!(tile.across()));
+    let (col, row) = (CUBE_POS_X as usize * tile.side, CUBE_POS_Y as usize * tile.side);
     #[unroll]
-    for i in 0..comptime!(TILE / LANES) {
-        let at = line + i * LANES;
-        let mut value = F::new(0.0);
-        if row + at < rows && col + lane < cols {
-            value = x[(row + at) * x_pitch + col + lane];
+    for i in 0..comptime!(tile.side / tile.lines()) {
+        let at = line + comptime!(i * tile.lines());
+        let mut value = Vector::<F, N>::new(F::new(0.0));
+        if row + at < rows && col + piece < cols {
+            value = x[((row + at) * x_pitch + col + piece) / width];
         }
-        tile[at * comptime!(TILE + 1) + lane] = value;
+        #[unroll]
+        for j in 0..width {
+            memory[at * pitch + piece + j] = value.extract(j);
+        }
     }
     sync_cube();
     #[unroll]
-    for i in 0..comptime!(TILE / LANES) {
-        let at = line + i * LANES;
-        if col + at < cols && row + lane < y_pitch {
-            y[(col + at) * y_pitch + row + lane] = tile[lane * comptime!(TILE + 1) + at];
+    for i in 0..comptime!(tile.side / tile.lines()) {
+        let at = line + comptime!(i * tile.lines());
+        if col + at < cols && row + piece < y_pitch {
+            let mut value = Vector::<F, N>::empty();
+            #[unroll]
+            for j in 0..width {
+                value.insert(j, memory[(piece + j) * pitch + at]);
+            }
+            y[((col + at) * y_pitch + row + piece) / width] = value;
         }
     }
 }
 
 fn dim() -> CubeDim {
-    CubeDim::new_2d(TILE as u32, LANES as u32)
+    CubeDim::new_1d(UNITS as u32)
 }
 
 /// Launches `y = xᵀ`.
 pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape: Shape) {
+    let tile = Tile::of(dtype, shape);
     let Shape { rows, cols, x_pitch, y_pitch } = shape;
-    let count = |size: usize| size.div_ceil(TILE) as u32;
+    let count = |size: usize| size.div_ceil(tile.side) as u32;
     transpose_kernel::launch(
         client,
         CubeCount::Static(count(cols), count(y_pitch), 1),
         dim(),
         AddressType::U32,
-        x.arg(),
-        y.arg(),
+        tile.width,
+        x.words(tile.width),
+        y.words(tile.width),
         rows,
         cols,
         x_pitch,
         y_pitch,
+        tile,
         dtype,
     );
 }
@@ -109,6 +156,7 @@ pub(crate) fn features_major(call: &Call<'_>, features: usize) -> Buffer {
 pub(crate) fn offline(cuda: &crate::offline::Cuda, dtype: ElemType) -> impl cubecl::CubeKernel {
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
     let b = crate::offline::buffer;
+    let tile = Tile::of(dtype, Shape::to_features_major(64, 64));
     transpose_kernel::TransposeKernel::new(
         settings,
         properties,
@@ -119,6 +167,8 @@ pub(crate) fn offline(cuda: &crate::offline::Cuda, dtype: ElemType) -> impl cube
         (),
         (),
         (),
+        tile.width,
+        tile,
         dtype,
     )
 }

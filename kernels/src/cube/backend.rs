@@ -13,6 +13,7 @@ use burn_sparse_cube::{Buffer, Call, Operands, Store, masked};
 use cubecl::prelude::*;
 
 use super::Kernel;
+use crate::select::OnDevice;
 use crate::{Activation, Layout, SparseOps, Spec};
 
 impl SparseOps for CubeBackend {
@@ -36,8 +37,14 @@ impl SparseOps for CubeBackend {
             bias: bias.meta.shape().num_elements() > 0,
             relu: spec.activation == Activation::Relu,
         };
-        let kernel = Kernel::choose(spec.layout, n, x.dtype, &x.device)
-            .unwrap_or_else(|reason| panic!("sparse_linear: {reason}"));
+        let unmeasured = || {
+            Kernel::unmeasured(spec.layout, n, x.dtype, &x.device)
+                .unwrap_or_else(|reason| panic!("sparse_linear: {reason}"))
+        };
+        let kernel = match spec.kernel {
+            Some(OnDevice::Cube(kernel)) => kernel,
+            Some(OnDevice::Flex(_)) | None => unmeasured(),
+        };
         let family = family(&spec, values.meta.shape()[0]);
         let operands = Operands {
             x: buffer(x),
@@ -53,8 +60,13 @@ impl SparseOps for CubeBackend {
             (Kernel::TensorCore(kernel), Family::Grouped(weight)) => {
                 tensor_core::forward(&call, weight, kernel, Engine::Ptx, None);
             }
-            (_, Family::Grouped(weight)) => grouped::forward(&call, weight),
-            (_, Family::Balanced(weight)) => balanced::forward(&call, weight),
+            (Kernel::Grouped(kernel), Family::Grouped(weight)) => {
+                grouped::forward(&call, weight, kernel, None);
+            }
+            (Kernel::Balanced(kernel), Family::Balanced(weight)) => {
+                balanced::forward(&call, weight, kernel, None);
+            }
+            (kernel, family) => panic!("sparse_linear: {kernel:?} for a weight of {family:?}"),
         }
         y
     }
@@ -95,22 +107,23 @@ impl SparseOps for CubeBackend {
         order: IntTensor<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let (x, dy) = (into_contiguous(x), into_contiguous(dy));
+        // As for `dx`: the dense product, of which the kept entries are read.
+        let dense = into_contiguous(Self::float_matmul(Self::float_transpose(dy), x));
         let shape = spec.layout.values_shape(index.meta.shape().num_elements());
-        let dvalues = empty(&x, shape);
+        let dvalues = empty(&dense, shape);
         let family = family(&spec, shape[0]);
-        let (client, dtype, n) = (x.client.clone(), element(x.dtype), x.meta.shape()[0]);
+        let (client, dtype) = (dense.client.clone(), element(dense.dtype));
         let none = Buffer::empty(&client, 0, 4);
         let operands = Operands {
-            x: buffer(x),
+            x: none.clone(),
             values: none.clone(),
             index: buffer(index),
             offsets: buffer(offsets),
             order: buffer(order),
             bias: none,
         };
-        let (dy, out) = (buffer(dy), buffer(dvalues.clone()));
-        entries::sample(&client, dtype, family, &operands, &dy, &out, n);
+        let out = buffer(dvalues.clone());
+        entries::gather(&client, dtype, family, &operands, &buffer(dense), &out);
         dvalues
     }
 

@@ -10,8 +10,8 @@ use cubecl::prelude::*;
 
 use crate::Layout;
 
-/// The kernel that runs for a layout and a number of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A way to multiply by a packed weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kernel {
     /// Plain CubeCL, on any runtime.
     Grouped(grouped::Kernel),
@@ -22,24 +22,43 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    /// The choice for `n` tokens, or why there is no kernel.
-    pub(crate) fn choose(
+    /// The kernel that runs for `n` tokens where none has been measured, or why there is none.
+    pub(crate) fn unmeasured(
         layout: Layout,
         n: usize,
         dtype: DType,
         device: &CubeDevice,
     ) -> Result<Self, &'static str> {
+        let first = Self::candidates(layout, n, dtype, device)?.next();
+        first.ok_or("there is no GPU kernel for this layout")
+    }
+
+    /// Those worth measuring for `n` tokens, the one to run unmeasured first, or why there are none.
+    pub(crate) fn candidates(
+        layout: Layout,
+        n: usize,
+        dtype: DType,
+        device: &CubeDevice,
+    ) -> Result<impl Iterator<Item = Self>, &'static str> {
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err("the GPU kernels compute in f32, f16 and bf16");
         }
-        Ok(match layout {
+        let grouped =
+            |vector| grouped::Kernel::candidates(vector, n).into_iter().map(Self::Grouped);
+        let (tensor_core, portable): (Vec<_>, Vec<_>) = match layout {
             Layout::Grouped { vector } => {
-                let portable = Self::Grouped(grouped::Kernel::choose(vector, n));
-                tensor_core_kernel(vector, n, dtype, device).map_or(portable, Self::TensorCore)
+                (tensor_core_kernels(vector, n, dtype, device), grouped(vector).collect())
             }
-            Layout::Rows => Self::Grouped(grouped::Kernel::choose(1, n)),
-            Layout::Balanced { .. } => Self::Balanced(balanced::Kernel::choose(n)),
-        })
+            Layout::Rows => (Vec::new(), grouped(1).collect()),
+            Layout::Balanced { .. } => {
+                let kernels = balanced::Kernel::candidates(n).into_iter();
+                (Vec::new(), kernels.map(Self::Balanced).collect())
+            }
+        };
+        let device = device.clone();
+        let proved =
+            tensor_core.into_iter().filter(move |&kernel| is_proved(kernel, dtype, &device));
+        Ok(proved.map(Self::TensorCore).chain(portable))
     }
 
     /// What reports print: the kernel and how it multiplies.
@@ -52,26 +71,17 @@ impl Kernel {
     }
 }
 
-/// Tokens up to which reading the weights is all the work, and plain units keep up with the memory.
-const PLAIN: usize = 4;
-/// Tokens up to which a narrow tile holds all of them.
-const NARROW: usize = 32;
+/// Tokens up to which reading the weights is the work, which a narrow tile of tensor cores is for.
+const FEW: usize = 32;
 
-/// The fastest tensor-core kernel that this device has and that has proved itself on it.
-fn tensor_core_kernel(
+/// The tensor-core kernels that this device has, the one to run unmeasured first.
+fn tensor_core_kernels(
     vector: usize,
     n: usize,
     dtype: DType,
     device: &CubeDevice,
-) -> Option<tensor_core::Kernel> {
-    let float = match dtype {
-        DType::F16 => ElemType::Float(FloatKind::F16),
-        DType::BF16 => ElemType::Float(FloatKind::BF16),
-        _ => return None,
-    };
-    if n <= PLAIN {
-        return None;
-    }
+) -> Vec<tensor_core::Kernel> {
+    let Some(float) = element(dtype) else { return Vec::new() };
     let client = device.client();
     let features = &client.properties().features;
     let config = MmaConfig {
@@ -84,15 +94,25 @@ fn tensor_core_kernel(
     };
     // Asynchronous copies are on offer where the compiler takes inline PTX, and nowhere else.
     if !features.copy_async || !features.matmul.mma.contains(&config) {
-        return None;
+        return Vec::new();
     }
     // Hopper alone has `wgmma`: the generation before has no TMA, the one after has more of it.
     let hopper = features.tma.contains(Tma::Base) && !features.tma.contains(Tma::Im2colWide);
-    let wide = WideTile::of(vector).filter(|_| hopper && n > NARROW);
-    let tile = if n > NARROW { Tile::of(vector) } else { Tile::narrow(vector) };
-    let mut kernels =
-        wide.map(tensor_core::Kernel::Wgmma).into_iter().chain(tile.map(tensor_core::Kernel::Mma));
-    kernels.find(|&kernel| is_proved(kernel, dtype, device, &client, float))
+    // A tile for few tokens reads the weights again for every 16; one for many is empty below that.
+    let narrow = Tile::narrow(vector).filter(|_| n <= 8 * FEW).map(tensor_core::Kernel::Mma);
+    let wide = WideTile::of(vector).filter(|_| hopper && n > FEW / 2);
+    let tile = Tile::of(vector).filter(|_| n > FEW / 2).map(tensor_core::Kernel::Mma);
+    let many = wide.map(tensor_core::Kernel::Wgmma).into_iter().chain(tile);
+    if n <= FEW { narrow.into_iter().chain(many).collect() } else { many.chain(narrow).collect() }
+}
+
+/// The type that tensor cores multiply, of those they are used for here.
+fn element(dtype: DType) -> Option<ElemType> {
+    match dtype {
+        DType::F16 => Some(ElemType::Float(FloatKind::F16)),
+        DType::BF16 => Some(ElemType::Float(FloatKind::BF16)),
+        _ => None,
+    }
 }
 
 type Proof = (CubeDevice, DType, tensor_core::Kernel, bool);
@@ -100,19 +120,17 @@ type Proof = (CubeDevice, DType, tensor_core::Kernel, bool);
 /// What has been tried in this process.
 static PROOFS: Mutex<Vec<Proof>> = Mutex::new(Vec::new());
 
-fn is_proved(
-    kernel: tensor_core::Kernel,
-    dtype: DType,
-    device: &CubeDevice,
-    client: &Client,
-    float: ElemType,
-) -> bool {
+/// Whether a kernel has given the right answer on this device.
+fn is_proved(kernel: tensor_core::Kernel, dtype: DType, device: &CubeDevice) -> bool {
     let mut proofs = PROOFS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = proofs.iter().find(|(d, t, k, _)| d == device && *t == dtype && *k == kernel);
     if let Some((.., proved)) = known {
         return *proved;
     }
-    let proved = proves_itself(client, float, kernel);
+    let proved = element(dtype).is_some_and(|float| proves_itself(&device.client(), float, kernel));
+    if !proved {
+        tracing::warn!(?kernel, ?dtype, ?device, "gave a wrong answer or none, and is not used");
+    }
     proofs.push((device.clone(), dtype, kernel, proved));
     proved
 }

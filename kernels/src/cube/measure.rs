@@ -1,13 +1,17 @@
-//! What a product takes on a GPU. There is no model of it: the first call for a weight of some size is measured,
-//! as CubeCL's autotune does for its own kernels, beside Burn's dense product.
+//! What products take on a GPU. There is no model of it: the first call for a weight of some size measures every
+//! kernel that may be the fastest, as CubeCL's autotune does for its own, and Burn's dense product beside them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use burn::backend::DispatchDevice;
 use burn::tensor::{DType, Device, Distribution, Tensor};
 
+use super::Kernel;
 use crate::flex::measures_nothing;
-use crate::{Activation, Layout, PackedTensors, Predicted, sparse_linear};
+use crate::functions::run;
+use crate::select::OnDevice;
+use crate::{Activation, Layout, PackedTensors, Predicted};
 
 /// Seconds that one sample takes at least, in which the device's own start is lost.
 const SAMPLE: f64 = 2e-3;
@@ -29,16 +33,23 @@ struct Size {
     tokens: usize,
 }
 
-/// What has been measured in this process.
-static MEASURED: Mutex<Vec<(Size, Option<Predicted>)>> = Mutex::new(Vec::new());
+/// The fastest kernel, and what it takes beside the dense product.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    pub(crate) kernel: Kernel,
+    pub(crate) predicted: Predicted,
+}
 
-/// What the products take for `n` tokens; nothing where the device fails, or nothing is to be measured.
+/// What has been measured in this process.
+static MEASURED: Mutex<Vec<(Size, Option<Measured>)>> = Mutex::new(Vec::new());
+
+/// The fastest kernel for `n` tokens; nothing where the device fails, or nothing is to be measured.
 pub(crate) fn measured(
     weight: &PackedTensors,
     n: usize,
     dtype: DType,
     device: &Device,
-) -> Option<Predicted> {
+) -> Option<Measured> {
     // Of no tokens there is nothing to measure.
     if n == 0 || measures_nothing() {
         return None;
@@ -57,16 +68,26 @@ pub(crate) fn measured(
     found
 }
 
-fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Option<Predicted> {
+fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Option<Measured> {
+    let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
     let random = |shape| {
         let values = Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), device);
         values.cast(dtype)
     };
     let x = random([n, weight.cols]);
-    let sparse = seconds(device, || sparse_linear(x.clone(), weight, None, Activation::None))?;
     let dense = random([weight.cols, weight.rows]);
     let dense = seconds(device, || x.clone().matmul(dense.clone()))?;
-    Some(Predicted { sparse_us: sparse * 1e6, dense_us: dense * 1e6 })
+    let kernels = Kernel::candidates(weight.layout, n, dtype, cube).ok()?;
+    let timed = kernels.filter_map(|kernel| {
+        let on_device = Some(OnDevice::Cube(kernel));
+        let product = || run(x.clone(), weight, None, Activation::None, on_device);
+        let sparse = seconds(device, product)?;
+        tracing::debug!(?kernel, us = sparse * 1e6, "measured");
+        Some((kernel, sparse))
+    });
+    let (kernel, sparse) = timed.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let predicted = Predicted { sparse_us: sparse * 1e6, dense_us: dense * 1e6 };
+    Some(Measured { kernel, predicted })
 }
 
 /// Seconds of a call; nothing where the device fails.
@@ -79,8 +100,9 @@ fn seconds(device: &Device, call: impl Fn() -> Tensor<2>) -> Option<f64> {
         device.sync().ok()?;
         Some(started.elapsed().as_secs_f64() / calls as f64)
     };
-    // The first call compiles the kernel.
-    sample(1)?;
+    // The first call compiles the kernel. One that does not compile or run would be the fastest of all: only
+    // reading what it has written tells.
+    call().try_into_data().ok()?;
     let calls = ((SAMPLE / sample(1)?).ceil() as usize).clamp(1, CALLS);
     let samples: Option<Vec<f64>> = (0..SAMPLES).map(|_| sample(calls)).collect();
     samples?.into_iter().reduce(f64::min)

@@ -5,4 +5,4 @@ mod choice;
 mod measure;
 
 pub(crate) use choice::Kernel;
-pub(crate) use measure::measured;
+pub(crate) use measure::{Measured, measured};

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 
 use super::simd::Isa;
 use super::{Store, Value, Weight, choose, conv2d, gradient, masked, run};
+use crate::select::OnDevice;
 use crate::{SparseOps, Spec, Window};
 
 impl SparseOps for Flex {
@@ -158,7 +159,13 @@ fn forward<V: Value + Element + Pod>(
 ) -> Vec<f32> {
     let (isa, weight) = (Isa::detect(), weight::<V>(tensors, spec));
     let chosen = || choose(&weight.matrix(), x.len() / weight.cols, isa).kernel;
-    run(isa, spec.kernel.unwrap_or_else(chosen), &weight, x, store)
+    let kernel = match spec.kernel {
+        Some(OnDevice::Flex(kernel)) => kernel,
+        #[cfg(feature = "cubecl-backend")]
+        Some(OnDevice::Cube(_)) => chosen(),
+        None => chosen(),
+    };
+    run(isa, kernel, &weight, x, store)
 }
 
 fn weight<V: Element + Pod>(tensors: &[FlexTensor; 4], spec: Spec) -> Weight<'_, V> {

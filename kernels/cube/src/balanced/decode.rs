@@ -5,12 +5,14 @@
 use cubecl::prelude::*;
 
 use super::{Balanced, Block, TILE_ROWS, column};
-use crate::reduce::{Partial, reduce};
+use crate::reduce::{Cubes, Partial, reduce};
 use crate::store::finish;
 use crate::{Call, Store};
 
 /// Tokens of a cube: the sums a unit holds.
 pub(super) const TOKENS: usize = 16;
+/// Slots that a unit reads at once: one after the other would wait for the memory each time.
+const DEPTH: usize = 4;
 /// Shares of a row's slots.
 const SHARES: usize = 16;
 
@@ -48,15 +50,30 @@ fn decode_kernel<F: Float>(
     }
     let (slice, slices) = (CUBE_POS_Z as usize, CUBE_COUNT_Z as usize);
     let mut slot = slice * SHARES + share;
+    let step = slices * SHARES;
+    let mut value = Array::<f32>::new(DEPTH);
+    let mut col = Array::<usize>::new(DEPTH);
     while slot < per_row {
-        let at = (tile * per_row + slot) * TILE_ROWS + lane;
-        let value = f32::cast_from(values[at]);
-        let col = column(index, at, slot, last, block);
         #[unroll]
-        for t in 0..per_cube {
-            sums[t] += value * f32::cast_from(x[(first + t) * cols + col]);
+        for d in 0..DEPTH {
+            // Past the end the first is read once more, and not added.
+            let here = select(slot + d * step < per_row, slot + d * step, slot);
+            let at = (tile * per_row + here) * TILE_ROWS + lane;
+            value[d] = f32::cast_from(values[at]);
+            col[d] = column(index, at, here, last, block);
         }
-        slot += slices * SHARES;
+        #[unroll]
+        for d in 0..DEPTH {
+            if slot + d * step < per_row {
+                #[unroll]
+                for t in 0..per_cube {
+                    // Sums of tokens past the last are not stored; what they read has to exist all the same.
+                    let token = min(first + t, tokens - 1);
+                    sums[t] += value[d] * f32::cast_from(x[token * cols + col[d]]);
+                }
+            }
+        }
+        slot += DEPTH * step;
     }
     #[unroll]
     for t in 0..per_cube {
@@ -98,7 +115,14 @@ pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
     let per_cube = per_cube(tokens);
     let (tiles, across) = (weight.rows.div_ceil(TILE_ROWS), tokens.div_ceil(per_cube));
     let room = (tokens, tiles * TILE_ROWS);
-    let partial = Partial::of(client, slices, tiles * across, weight.per_row / SHARES, room);
+    let threads = TILE_ROWS * SHARES;
+    let cubes = Cubes {
+        count: tiles * across,
+        threads,
+        shared: threads * per_cube * size_of::<f32>(),
+        slices: weight.per_row / SHARES,
+    };
+    let partial = Partial::of(client, slices, &cubes, room);
     let slices = partial.as_ref().map_or(1, |partial| partial.slices);
     decode_kernel::launch(
         client,

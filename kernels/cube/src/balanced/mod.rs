@@ -12,6 +12,7 @@ pub(crate) use rows::offline as offline_rows;
 
 use cubecl::prelude::*;
 
+use crate::candidates::candidates;
 use crate::transpose::features_major;
 use crate::{Call, Operands};
 
@@ -62,9 +63,9 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The choice for `tokens`.
-    pub fn choose(tokens: usize) -> Self {
-        if tokens <= decode::TOKENS { Self::Decode } else { Self::Rows }
+    /// Those worth measuring for `tokens`, first the one to run unmeasured; never none.
+    pub fn candidates(tokens: usize) -> Vec<Self> {
+        candidates([Self::Decode, Self::Rows], decode::TOKENS, tokens)
     }
 
     /// Its name in reports.
@@ -76,15 +77,13 @@ impl Kernel {
     }
 }
 
-/// As [`forward`] of few tokens, in so many slices, whatever the device.
-pub fn decode_in_slices(call: &Call<'_>, weight: Balanced, slices: usize) {
-    decode::launch(call, weight, Some(slices));
-}
-
 /// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
-pub fn forward(call: &Call<'_>, weight: Balanced) {
-    match Kernel::choose(call.tokens) {
-        Kernel::Decode => decode::launch(call, weight, None),
+///
+/// Where the tiles alone do not fill the device, [`Kernel::Decode`] slices their slots; `slices` says into how
+/// many instead.
+pub fn forward(call: &Call<'_>, weight: Balanced, kernel: Kernel, slices: Option<usize>) {
+    match kernel {
+        Kernel::Decode => decode::launch(call, weight, slices),
         Kernel::Rows => {
             let x = features_major(call, weight.cols);
             let operands = Operands { x, ..call.operands.clone() };

@@ -5,7 +5,7 @@
 use cubecl::prelude::*;
 
 use super::Grouped;
-use crate::reduce::{Partial, reduce};
+use crate::reduce::{Cubes, Partial, reduce};
 use crate::store::{finish, row_of};
 use crate::{Call, Store};
 
@@ -13,6 +13,8 @@ use crate::{Call, Store};
 pub(super) const TOKENS: usize = 16;
 /// Units of a cube, as far as whole groups fill them.
 const UNITS: usize = 256;
+/// Columns that a unit reads at once: one after the other would wait for the memory each time.
+const DEPTH: usize = 4;
 /// Sums that a cube adds in shared memory: 16 KB, which every runtime has.
 const SUMS: usize = 4096;
 
@@ -88,15 +90,29 @@ fn decode_kernel<F: Float, N: Size>(
     }
     let end = offsets[group + 1] as usize;
     let mut at = offsets[group] as usize + slice * comptime!(tile.shares) + share;
+    let step = slices * comptime!(tile.shares);
+    let mut value = Array::<Vector<f32, N>>::new(DEPTH);
+    let mut col = Array::<usize>::new(DEPTH);
     while at < end {
-        let value = Vector::<f32, N>::cast_from(values[at * lanes + lane]);
-        let col = columns[at] as usize;
         #[unroll]
-        for t in 0..comptime!(tile.tokens) {
-            // A token past the last reads nothing of another: the checked load answers 0 there.
-            sums[t] += value * Vector::new(f32::cast_from(x[(first + t) * cols + col]));
+        for d in 0..DEPTH {
+            // Past the end the first is read once more, and not added.
+            let here = select(at + d * step < end, at + d * step, at);
+            value[d] = Vector::<f32, N>::cast_from(values[here * lanes + lane]);
+            col[d] = columns[here] as usize;
         }
-        at += slices * comptime!(tile.shares);
+        #[unroll]
+        for d in 0..DEPTH {
+            if at + d * step < end {
+                #[unroll]
+                for t in 0..comptime!(tile.tokens) {
+                    // Sums of tokens past the last are not stored; what they read has to exist all the same.
+                    let token = min(first + t, tokens - 1);
+                    sums[t] += value[d] * Vector::new(f32::cast_from(x[token * cols + col[d]]));
+                }
+            }
+        }
+        at += DEPTH * step;
     }
     #[unroll]
     for t in 0..comptime!(tile.tokens) {
@@ -140,8 +156,13 @@ pub(super) fn launch(call: &Call<'_>, weight: Grouped, slices: Option<usize>) {
     let tile = Tile::of(vector, tokens, ordered, false);
     let tiles = tokens.div_ceil(tile.tokens);
     let room = (tokens, groups * vector);
-    let units = operands.index.len / groups / tile.shares;
-    let partial = Partial::of(client, slices, groups * tiles, units, room);
+    let cubes = Cubes {
+        count: groups * tiles,
+        threads: tile.units(),
+        shared: vector * tile.shares * tile.tokens * size_of::<f32>(),
+        slices: operands.index.len / groups / tile.shares,
+    };
+    let partial = Partial::of(client, slices, &cubes, room);
     let tile = Tile { sliced: partial.is_some(), ..tile };
     let slices = partial.as_ref().map_or(1, |partial| partial.slices);
     decode_kernel::launch(

@@ -9,6 +9,7 @@ pub(crate) use decode::offline as offline_decode;
 #[cfg(feature = "offline")]
 pub(crate) use tiles::offline as offline_tiles;
 
+use crate::candidates::candidates;
 use crate::transpose::features_major;
 use crate::{Call, Operands};
 
@@ -33,10 +34,13 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The choice for `tokens`.
-    pub fn choose(vector: usize, tokens: usize) -> Self {
-        // A tile of fewer rows than four leaves most of a cube idle.
-        if tokens <= decode::TOKENS || vector < 4 { Self::Decode } else { Self::Tiles }
+    /// Those worth measuring for `tokens`, first the one to run unmeasured; never none.
+    pub fn candidates(vector: usize, tokens: usize) -> Vec<Self> {
+        match vector {
+            // A tile of fewer rows than four leaves most of a cube idle.
+            0..4 => vec![Self::Decode],
+            _ => candidates([Self::Decode, Self::Tiles], decode::TOKENS, tokens),
+        }
     }
 
     /// Its name in reports.
@@ -48,15 +52,13 @@ impl Kernel {
     }
 }
 
-/// As [`forward`] of few tokens, in so many slices, whatever the device.
-pub fn decode_in_slices(call: &Call<'_>, weight: Grouped, slices: usize) {
-    decode::launch(call, weight, Some(slices));
-}
-
 /// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
-pub fn forward(call: &Call<'_>, weight: Grouped) {
-    match Kernel::choose(weight.vector, call.tokens) {
-        Kernel::Decode => decode::launch(call, weight, None),
+///
+/// Where the groups alone do not fill the device, [`Kernel::Decode`] slices their kept columns; `slices` says
+/// into how many instead.
+pub fn forward(call: &Call<'_>, weight: Grouped, kernel: Kernel, slices: Option<usize>) {
+    match kernel {
+        Kernel::Decode => decode::launch(call, weight, slices),
         Kernel::Tiles => {
             let x = features_major(call, weight.cols);
             let operands = Operands { x, ..call.operands.clone() };

@@ -6,7 +6,7 @@ use super::ring::{PIECE, Ring};
 use super::wgmma::wgmma_kernel;
 use super::{Engine, Tile, WideTile};
 use crate::grouped::Grouped;
-use crate::reduce::{Partial, reduce};
+use crate::reduce::{Cubes, Partial, reduce};
 use crate::transpose::{self, features_major, pitch, transpose};
 use crate::{Buffer, Call, Operands};
 
@@ -77,10 +77,14 @@ pub fn forward(
     let partial = match kernel {
         Kernel::Wgmma(_) => None,
         Kernel::Mma(_) => {
-            let cubes = groups * tokens.div_ceil(ring.tokens);
-            // Less than the ring's own depth would not pay for filling it.
-            let units = operands.index.len / groups / (ring.depth * ring.stages);
-            Partial::of(client, slices, cubes, units, room)
+            let cubes = Cubes {
+                count: groups * tokens.div_ceil(ring.tokens),
+                threads: ring.threads,
+                shared: ring.memory() * dtype.size(),
+                // Of one stage nothing would be under way while another is multiplied.
+                slices: operands.index.len / groups / (2 * ring.depth),
+            };
+            Partial::of(client, slices, &cubes, room)
         }
     };
     let operands = Operands { x: features_major(call, weight.cols), ..operands.clone() };

@@ -3,33 +3,29 @@ use half::{bf16, f16};
 
 use super::instructions::Element;
 use super::{Engine, Kernel, forward};
-use crate::grouped::Grouped;
+use crate::grouped::{self, Grouped};
 use crate::{Buffer, Call, Operands, Store};
 
-/// Whether this device's tensor cores give what plain code gives: one small product on both, compared
-/// to the bit.
+/// Whether this device's tensor cores give what the portable kernel gives: small products on both, compared to
+/// the bit.
 ///
 /// A kernel is compiled for every device of its architecture and executed on few of them before it is
 /// released; dispatch asks this once per device, so that none is trusted that has not run here.
 pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
-    trial(client, dtype, kernel, [Engine::Ptx, Engine::Plain]) == Some(true)
+    trial(client, dtype, kernel, Engine::Ptx) == Some(true)
 }
 
-/// Whether two engines give the same bits, or nothing where one of them fails to run. The numbers are
+/// Whether a kernel gives the portable one's bits, or nothing where one of them fails to run. The numbers are
 /// such that every sum is exact in f32, whatever its order.
-pub fn trial(
-    client: &Client,
-    dtype: ElemType,
-    kernel: Kernel,
-    engines: [Engine; 2],
-) -> Option<bool> {
-    let weight = Grouped { rows: 2 * kernel.vector() - 3, cols: 301, vector: kernel.vector() };
-    let tokens = 41;
-    // Two groups of unequal counts, neither of whole stages.
-    let counts = [69, 86];
+pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -> Option<bool> {
+    let weight = Grouped { rows: 2 * kernel.vector() - 3, cols: 1009, vector: kernel.vector() };
+    // More than the widest tile, so that every warp has some and one tile is not full.
+    let tokens = 300;
+    // Two groups of unequal counts, neither of whole stages, one of more than any ring has.
+    let counts = [69, 700];
     let index: Vec<u32> = counts
         .into_iter()
-        .flat_map(|count| (0..count).map(move |k| (k * 5 + count) % 301))
+        .flat_map(|count| (0..count).map(move |k| (k * 5 + count) % 1009))
         .collect();
     let store = Store { bias: true, relu: false };
     let order: Vec<u32> = (0..weight.rows as u32).rev().collect();
@@ -41,15 +37,26 @@ pub fn trial(
         bias: small(client, dtype, weight.rows, 3),
         index: Buffer::of(client, &index),
     };
-    let run = |engine| {
+    let run = |forward: &dyn Fn(&Call<'_>)| {
         let y = small(client, dtype, weight.rows * tokens, 4);
-        let call = Call { client, dtype, operands: &operands, y: &y, tokens, store };
-        forward(&call, weight, kernel, engine, None);
+        forward(&Call { client, dtype, operands: &operands, y: &y, tokens, store });
         // A launch reports its failure here.
         client.read_one(y.handle).ok()
     };
-    let [a, b] = engines.map(run);
-    Some(a?.to_vec() == b?.to_vec())
+    let expected =
+        run(&|call| grouped::forward(call, weight, grouped::Kernel::Tiles, None))?.to_vec();
+    let slices: &[Option<usize>] = match kernel {
+        // Slices are another kernel.
+        Kernel::Mma(_) => &[None, Some(3)],
+        Kernel::Wgmma(_) => &[None],
+    };
+    for &slices in slices {
+        let found = run(&|call| forward(call, weight, kernel, engine, slices))?;
+        if found.to_vec() != expected {
+            return Some(false);
+        }
+    }
+    Some(true)
 }
 
 /// Quarters from -3/4 to 3/4.

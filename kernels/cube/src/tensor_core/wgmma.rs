@@ -3,9 +3,9 @@
 //! gathered, and the instruction transposes.
 //!
 //! The instruction accumulates in place, but inline PTX has no operand that is both read and written
-//! here: the text moves the old sums to the new ones first, and the assembler folds the moves away
-//! (`tests/gpu/compile.py` fails when it does not). Each block of text ends with its own wait, so that no
-//! register is in flight between two of them.
+//! here: the text moves the old sums to the new ones first, and the assembler folds the moves away (with twice
+//! the sums, 128 rows would spill, which `tests/gpu/compile.py` refuses). Each block of text ends with its own
+//! wait, so that no register is in flight between two of them.
 
 use cubecl::prelude::*;
 
@@ -215,6 +215,8 @@ pub(super) fn wgmma_kernel<F: Float>(
     let warpgroup = UNIT_POS as usize / WARPGROUP;
     let top = warpgroup / comptime!(tile.across) * ROWS;
     let left = warpgroup % comptime!(tile.across) * comptime!(tile.width());
+    // Half of the warpgroups multiply while the others tell the copies, and the other way round.
+    let copies_first = warpgroup % 2 == 0;
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
     let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
@@ -246,16 +248,21 @@ pub(super) fn wgmma_kernel<F: Float>(
         // whose slot is filled next.
         sync_cube();
         let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
-        fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
-        from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, end, ring);
-
+        if copies_first {
+            fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
+            read_ids(&mut ids, columns, from + comptime!(tile.depth), end, ring);
+        }
         let slot = step % comptime!(tile.stages) * comptime!(tile.depth);
         let a = comptime!(ring.values_at())
             + slot * comptime!(tile.vector)
             + top * comptime!(tile.depth);
         let b = slot * comptime!(tile.tokens) + left * comptime!(tile.depth);
         multiply::<F, N>(&mut sums, &memory, a, b, tile, element, engine);
+        if !copies_first {
+            fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
+            read_ids(&mut ids, columns, from + comptime!(tile.depth), end, ring);
+        }
+        from += comptime!(tile.depth);
     }
 
     // The rings' memory becomes the output tile, from which rows leave whole.

@@ -126,17 +126,25 @@ impl Case {
         Some(Self { name, family, operands, dense: packed.unpack(), kept, rows, cols })
     }
 
+    /// The kernel for many tokens.
     pub fn forward(&self, call: &Call<'_>) {
         match self.family {
-            Family::Grouped(weight) => grouped::forward(call, weight),
-            Family::Balanced(weight) => balanced::forward(call, weight),
+            Family::Grouped(weight) => grouped::forward(call, weight, grouped::Kernel::Tiles, None),
+            Family::Balanced(weight) => {
+                balanced::forward(call, weight, balanced::Kernel::Rows, None)
+            }
         }
     }
 
-    pub fn decode_in_slices(&self, call: &Call<'_>, slices: usize) {
+    /// The kernel for few tokens.
+    pub fn decode(&self, call: &Call<'_>, slices: Option<usize>) {
         match self.family {
-            Family::Grouped(weight) => grouped::decode_in_slices(call, weight, slices),
-            Family::Balanced(weight) => balanced::decode_in_slices(call, weight, slices),
+            Family::Grouped(weight) => {
+                grouped::forward(call, weight, grouped::Kernel::Decode, slices)
+            }
+            Family::Balanced(weight) => {
+                balanced::forward(call, weight, balanced::Kernel::Decode, slices)
+            }
         }
     }
 

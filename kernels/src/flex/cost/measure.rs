@@ -10,6 +10,7 @@ use super::{Costs, DENSE, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
 use crate::functions::run;
 use crate::layout::TILE_ROWS;
+use crate::select::OnDevice;
 use crate::{Activation, Checked, Layout, PackedTensors};
 
 const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -86,11 +87,12 @@ fn cells() -> Vec<Cell> {
                         continue;
                     }
                     let (x, bias, weight) = (x.clone(), bias.clone(), weight.clone());
+                    let on_device = Some(OnDevice::Flex(kernel));
                     let run = move || {
                         let (x, bias) = (x.clone(), Some(bias.clone()));
                         // A layer puts its weight together for every call, as this does.
                         let weight = weight.clone();
-                        black_box(run(x, &weight, bias, Activation::None, Some(kernel)));
+                        black_box(run(x, &weight, bias, Activation::None, on_device));
                     };
                     add(subject(kernel, layout), Box::new(run));
                 }
