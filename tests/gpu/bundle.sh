@@ -27,6 +27,6 @@ print(paths[-1])' "$name")
     cp "$binary" "$folder/burn-sparse-gpu/$name"
     strip "$folder/burn-sparse-gpu/$name"
 done
-cp tests/gpu/dense.py "$folder/burn-sparse-gpu/"
+cp tests/gpu/{dense,probes}.py "$folder/burn-sparse-gpu/"
 tar -C "$folder" -c burn-sparse-gpu | xz -T0 -6 >"$out"
 ls -l "$out" | awk '{ printf "%s: %.1f MB\n", $NF, $5 / 1e6 }'

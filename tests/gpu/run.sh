@@ -4,8 +4,8 @@
 #     tests/gpu/run.sh BUNDLE.tar.xz RESULTS [STEP...]
 #
 # RESULTS (a folder) gets one log for each test and one JSON file for each measurement, as they end. Steps are
-# tests, command, speeds and device-times; all but the last by default. Where PyTorch is installed, cuBLAS is timed
-# on the same shapes, before and after; device-times need Nsight Compute (`ncu`).
+# tests, command, speeds, device-times and probes; the first three by default. Where PyTorch is installed, cuBLAS is
+# timed on the same shapes, before and after; device-times need Nsight Compute (`ncu`), probes `nvcc`.
 set -uo pipefail
 bundle=$(realpath "$1")
 results=$(mkdir -p "$2" && realpath "$2")
@@ -130,7 +130,8 @@ for step in "$@"; do
     command) command_runs ;;
     speeds) speeds ;;
     device-times) device_times ;;
-    *) echo "unknown step $step: tests, command, speeds or device-times" >&2 && exit 1 ;;
+    probes) step probes 120 python3 probes.py ;;
+    *) echo "unknown step $step: tests, command, speeds, device-times or probes" >&2 && exit 1 ;;
     esac
 done
 exit $failed
