@@ -94,10 +94,10 @@ fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> O
 fn seconds(device: &Device, call: impl Fn() -> Tensor<2>) -> Option<f64> {
     let sample = |calls: usize| {
         let started = Instant::now();
-        for _ in 0..calls {
-            drop(call());
-        }
+        // Held until they are there: fusion may leave out what nobody will read.
+        let answers: Vec<Tensor<2>> = (0..calls).map(|_| call()).collect();
         device.sync().ok()?;
+        drop(answers);
         Some(started.elapsed().as_secs_f64() / calls as f64)
     };
     // The first call compiles the kernel. One that does not compile or run would be the fastest of all: only

@@ -216,7 +216,7 @@ pub(super) fn wgmma_kernel<F: Float>(
     let top = warpgroup / comptime!(tile.across) * ROWS;
     let left = warpgroup % comptime!(tile.across) * comptime!(tile.width());
     // Half of the warpgroups multiply while the others tell the copies, and the other way round.
-    let copies_first = warpgroup % 2 == 0;
+    let multiplies_first = warpgroup % 2 == 1;
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
     let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
@@ -248,7 +248,7 @@ pub(super) fn wgmma_kernel<F: Float>(
         // whose slot is filled next.
         sync_cube();
         let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
-        if copies_first {
+        if !multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
             read_ids(&mut ids, columns, from + comptime!(tile.depth), end, ring);
         }
@@ -258,7 +258,7 @@ pub(super) fn wgmma_kernel<F: Float>(
             + top * comptime!(tile.depth);
         let b = slot * comptime!(tile.tokens) + left * comptime!(tile.depth);
         multiply::<F, N>(&mut sums, &memory, a, b, tile, element, engine);
-        if !copies_first {
+        if multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
             read_ids(&mut ids, columns, from + comptime!(tile.depth), end, ring);
         }
