@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds what a machine with an NVIDIA driver, but without Rust, needs to test and measure the CUDA kernels:
 #
-#     tests/gpu/bundle.sh [OUT.tar.xz]        then there: tests/gpu/run.sh OUT.tar.xz
+#     tests/gpu/bundle.sh [OUT.tar.xz]        then there: tests/gpu/run.sh OUT.tar.xz RESULTS
 #
 # The command and the GPU tests, stripped. The bindings are those of CUDA 13.0; the machine's driver must be
 # at least as new.
