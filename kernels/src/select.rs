@@ -59,6 +59,26 @@ pub(crate) enum OnDevice {
     Cube(crate::cube::Kernel),
 }
 
+impl OnDevice {
+    /// The kernel of the CPU, if it is one.
+    pub(crate) fn flex(self) -> Option<flex::Kernel> {
+        match self {
+            Self::Flex(kernel) => Some(kernel),
+            #[cfg(feature = "cubecl-backend")]
+            Self::Cube(_) => None,
+        }
+    }
+
+    /// The kernel of a GPU, if it is one.
+    #[cfg(feature = "cubecl-backend")]
+    pub(crate) fn cube(self) -> Option<crate::cube::Kernel> {
+        match self {
+            Self::Flex(_) => None,
+            Self::Cube(kernel) => Some(kernel),
+        }
+    }
+}
+
 impl KernelName {
     fn on_cpu(family: &'static str, kernel: flex::Kernel, isa: Isa) -> Self {
         let (on_device, isa) = (OnDevice::Flex(kernel), isa.name());
@@ -125,9 +145,9 @@ const FEW_ROWS: usize = 8;
 /// On the CPU it rests on the costs of this machine, measured when they are first asked for (about a
 /// second) and kept in the user's cache folder; on a GPU on the products themselves, by every kernel that may be
 /// the fastest, measured when a weight of this size and so many tokens, up to the next power of two, are first
-/// asked for. `BURN_SPARSE_COSTS=built-in` takes the
-/// costs of the machine this was written on, and on a GPU the sparse kernel that is expected to be fastest. On training devices a sparse kernel
-/// runs at any cost: the dense product would unpack the weight at every step.
+/// asked for. `BURN_SPARSE_COSTS=built-in` takes the costs of the machine this was written on, and on a GPU the
+/// sparse kernel that is expected to be fastest. On training devices a sparse kernel runs at any cost: the dense
+/// product would unpack the weight at every step.
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
     let choice = select_by(weight, n, dtype, device, flex::choose);
     #[cfg(feature = "cubecl-backend")]

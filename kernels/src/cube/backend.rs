@@ -41,10 +41,7 @@ impl SparseOps for CubeBackend {
             Kernel::unmeasured(spec.layout, n, x.dtype, &x.device)
                 .unwrap_or_else(|reason| panic!("sparse_linear: {reason}"))
         };
-        let kernel = match spec.kernel {
-            Some(OnDevice::Cube(kernel)) => kernel,
-            Some(OnDevice::Flex(_)) | None => unmeasured(),
-        };
+        let kernel = spec.kernel.and_then(OnDevice::cube).unwrap_or_else(unmeasured);
         let family = family(&spec, values.meta.shape()[0]);
         let operands = Operands {
             x: buffer(x),

@@ -159,12 +159,7 @@ fn forward<V: Value + Element + Pod>(
 ) -> Vec<f32> {
     let (isa, weight) = (Isa::detect(), weight::<V>(tensors, spec));
     let chosen = || choose(&weight.matrix(), x.len() / weight.cols, isa).kernel;
-    let kernel = match spec.kernel {
-        Some(OnDevice::Flex(kernel)) => kernel,
-        #[cfg(feature = "cubecl-backend")]
-        Some(OnDevice::Cube(_)) => chosen(),
-        None => chosen(),
-    };
+    let kernel = spec.kernel.and_then(OnDevice::flex).unwrap_or_else(chosen);
     run(isa, kernel, &weight, x, store)
 }
 

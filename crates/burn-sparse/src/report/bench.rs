@@ -97,13 +97,9 @@ impl Bench {
     /// On the CPU, values of the packed weight are kept as `float`.
     pub fn new(packed: &Packed, pattern: Pattern, float: FloatType, device: &Device) -> Self {
         let mask = packed.mask();
-        let bytes = match float {
-            FloatType::F32 => 4,
-            FloatType::F16 | FloatType::BF16 => 2,
-        };
         let copies = match *device == Device::flex() {
             true => 1,
-            false => (ROTATED / (mask.kept() * bytes).max(1)).clamp(1, COPIES),
+            false => (ROTATED / (mask.kept() * float.width()).max(1)).clamp(1, COPIES),
         };
         let view = View::Linear { rows: packed.rows(), cols: packed.cols() };
         let dense: Vec<Linear> = (0..copies).map(|copy| dense(packed, copy, device)).collect();
