@@ -3,7 +3,7 @@ use burn::tensor::ops::PadMode;
 use burn::tensor::{DType, Tensor, s};
 
 use crate::flex::{self, Store};
-use crate::functions::run;
+use crate::functions::{Way, run};
 use crate::{Activation, KernelName, PackedTensors};
 
 /// What a convolution looks at: a kernel that moves over a picture.
@@ -65,7 +65,7 @@ pub fn sparse_conv2d(
     }
     let [rows, columns] = window.output([height, width]);
     let tokens = unfold(x, window).reshape([batch * rows * columns, cols]);
-    let y = run(tokens, weight, bias, activation, Some(name.on_device));
+    let y = run(tokens, weight, bias, activation, Way::by(name.on_device));
     y.reshape([batch, rows, columns, weight.rows]).permute([0, 3, 1, 2])
 }
 

@@ -22,7 +22,7 @@ pub fn sparse_linear<const D: usize>(
     bias: Option<Tensor<1>>,
     activation: Activation,
 ) -> Tensor<D> {
-    run(x, weight, bias, activation, None)
+    run(x, weight, bias, activation, Way::default())
 }
 
 /// [`sparse_linear`] with the kernel that [`select`](crate::select()) has named for this weight, number of
@@ -40,16 +40,50 @@ pub fn sparse_linear_with<const D: usize>(
     activation: Activation,
     name: KernelName,
 ) -> Tensor<D> {
-    run(x, weight, bias, activation, Some(name.on_device))
+    run(x, weight, bias, activation, Way::by(name.on_device))
 }
 
-/// [`sparse_linear`] with the kernel given, or left to the backend.
+/// [`sparse_linear_with`] for an output that only another packed layer reads: it lies feature after feature in
+/// memory where the kernel [writes it so](KernelName::is_features_major), and a kernel that takes it so does not
+/// transpose it. As a tensor it is the same, of the same shape.
+///
+/// # Shapes
+/// - `x`: `[tokens, cols]`
+/// - output: `[tokens, rows]`
+///
+/// # Panics
+/// As [`sparse_linear_with`].
+pub fn sparse_linear_features_major(
+    x: Tensor<2>,
+    weight: &PackedTensors,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+    name: KernelName,
+) -> Tensor<2> {
+    run(x, weight, bias, activation, Way { features_major: true, ..Way::by(name.on_device) })
+}
+
+/// How a product is to be made, where it is not left to the backend.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Way {
+    pub(crate) kernel: Option<OnDevice>,
+    /// Whether the output may lie so.
+    pub(crate) features_major: bool,
+}
+
+impl Way {
+    pub(crate) fn by(kernel: OnDevice) -> Self {
+        Self { kernel: Some(kernel), features_major: false }
+    }
+}
+
+/// [`sparse_linear`] in some way.
 pub(crate) fn run<const D: usize>(
     x: Tensor<D>,
     weight: &PackedTensors,
     bias: Option<Tensor<1>>,
     activation: Activation,
-    kernel: Option<OnDevice>,
+    way: Way,
 ) -> Tensor<D> {
     let mut shape = x.shape();
     let spec = weight.spec(activation);
@@ -77,10 +111,8 @@ pub(crate) fn run<const D: usize>(
         assert_eq!(bias.dims(), [spec.rows], "sparse_linear: bias of {} outputs", spec.rows);
     }
     shape[D - 1] = spec.rows;
-    // A fused activation has no gradient of its own: with autodiff it stays an operation of its own, as
-    // it does where kernels do not know it.
-    let known = on_cpu || activation != Activation::Gelu;
-    let fuse = known && !x.is_autodiff() && !weight.values.is_autodiff();
+    // A fused activation has no gradient of its own: with autodiff it stays an operation of its own.
+    let fuse = !x.is_autodiff() && !weight.values.is_autodiff();
     let fused = if fuse { spec } else { weight.spec(Activation::None) };
     let checked = on_cpu && weight.checked.holds(weight);
     let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&device, dtype)));
@@ -91,7 +123,7 @@ pub(crate) fn run<const D: usize>(
         weight.index.clone().into_dispatch(),
         weight.offsets.clone().into_dispatch(),
         weight.order.clone().into_dispatch(),
-        Spec { kernel, checked, ..fused },
+        Spec { kernel: way.kernel, features_major: way.features_major && fuse, checked, ..fused },
     );
     if on_cpu && !checked {
         weight.checked.remember(weight);

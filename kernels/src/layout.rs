@@ -69,6 +69,8 @@ pub struct Spec {
     pub layout: Layout,
     /// Applied in the store.
     pub activation: Activation,
+    /// Whether the output may lie feature after feature in memory, where the kernel writes it so.
+    pub(crate) features_major: bool,
     /// The kernel, where it has been chosen; otherwise the backend chooses.
     pub(crate) kernel: Option<crate::select::OnDevice>,
     /// Whether the indices are known to fit, see [`Checked`](crate::Checked).

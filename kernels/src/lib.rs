@@ -42,7 +42,9 @@ pub use checked::Checked;
 pub use conv2d::{Window, sparse_conv2d};
 pub use dense_conv2d::dense_conv2d;
 pub use flex::peak_gflops;
-pub use functions::{drawn, masked, sparse_linear, sparse_linear_with};
+pub use functions::{
+    drawn, masked, sparse_linear, sparse_linear_features_major, sparse_linear_with,
+};
 pub use layout::{Activation, Layout, Spec};
 pub use lstm::{lstm_cell, lstm_sequence};
 pub use ops::SparseOps;

@@ -51,7 +51,8 @@ impl PackedTensors {
     /// The static half of this weight.
     pub fn spec(&self, activation: Activation) -> Spec {
         let (rows, cols, layout) = (self.rows, self.cols, self.layout);
-        Spec { rows, cols, layout, activation, kernel: None, checked: false }
+        let (features_major, kernel, checked) = (false, None, false);
+        Spec { rows, cols, layout, activation, features_major, kernel, checked }
     }
 
     /// What the choice of a kernel depends on.

@@ -3,6 +3,8 @@ use std::fmt;
 use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "cubecl-backend")]
+use crate::Activation;
 use crate::flex::{self, Isa};
 use crate::{Layout, PackedTensors};
 
@@ -89,6 +91,18 @@ impl KernelName {
     fn on_gpu(family: &'static str, kernel: crate::cube::Kernel) -> Self {
         let ((name, isa), on_device) = (kernel.names(), OnDevice::Cube(kernel));
         Self { backend: "cube", family, kernel: name, isa, on_device }
+    }
+}
+
+impl KernelName {
+    /// Whether it takes and gives activations feature after feature, and transposes those that lie otherwise:
+    /// what [`sparse_linear_features_major`](crate::sparse_linear_features_major) is for.
+    pub fn is_features_major(&self) -> bool {
+        match self.on_device {
+            OnDevice::Flex(_) => false,
+            #[cfg(feature = "cubecl-backend")]
+            OnDevice::Cube(kernel) => kernel.is_features_major(),
+        }
     }
 }
 
@@ -194,7 +208,12 @@ fn select_by(
     let device = device.clone().inner();
     #[cfg(feature = "cubecl-backend")]
     if let burn::backend::DispatchDevice::Cube(device) = device.as_dispatch() {
-        return match crate::cube::Kernel::unmeasured(weight.layout, n, dtype, device) {
+        return match crate::cube::Kernel::unmeasured(
+            &weight.spec(Activation::None),
+            n,
+            dtype,
+            device,
+        ) {
             Ok(kernel) => {
                 Choice::Sparse { name: KernelName::on_gpu(family, kernel), predicted: None }
             }

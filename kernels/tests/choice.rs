@@ -7,21 +7,14 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_sparse_kernels::{
     Activation, Choice, PackedTensors, Predicted, Reason, select, sparse_linear_with,
 };
-use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
+use support::{case, devices};
 
 fn weight(device: &Device) -> PackedTensors {
-    let (rows, cols) = (64, 96);
-    let values: Vec<f32> = (0..rows * cols).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
-    let scores: Vec<f32> = values.iter().map(|value| value.abs()).collect();
-    let pattern: Pattern = "shfl-bw(vector=32)".parse().unwrap();
-    let scores = Scores::new(rows, cols, &scores).unwrap();
-    let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
-    let packed = Packed::pack(&pattern, &values, &found.mask, found.row_order.as_ref()).unwrap();
-    PackedTensors::from_packed(&packed, device)
+    case("shfl-bw(vector=32)", 64, 96, 0.75, device).unwrap().packed
 }
 
 fn gpus() -> impl Iterator<Item = Device> {
-    support::devices().into_iter().filter(|device| *device != Device::flex())
+    devices().into_iter().filter(|device| *device != Device::flex())
 }
 
 #[test]
@@ -81,5 +74,31 @@ fn a_size_is_measured_once_and_training_measures_nothing() {
         let training = device.clone().autodiff();
         let choice = select(&weight(&training), 17, DType::F32, &training);
         assert!(matches!(choice, Choice::Sparse { predicted: None, .. }), "{choice}");
+    }
+}
+
+#[test]
+fn what_a_device_cannot_launch_at_once_is_dense_and_the_reason_says_so() {
+    for device in gpus() {
+        // As many groups as rows, more than WebGPU and Vulkan promise to launch.
+        let weight = case("unstructured", 70_000, 4, 0.5, &device).unwrap().packed;
+        match select(&weight, 3, DType::F32, &device) {
+            Choice::Dense { reason: Reason::Unsupported(reason) } => {
+                assert!(reason.contains("fewer groups"), "{reason}");
+            }
+            Choice::Dense { .. } => {}
+            Choice::Sparse { name, .. } => {
+                let x = Tensor::<2>::ones([3, 4], &device);
+                let y = sparse_linear_with(x, &weight, None, Activation::None, name);
+                let y: Vec<f32> = y.into_data().try_into_vec().unwrap();
+                let dense = weight.to_packed().unwrap().unpack();
+                let last: f32 = dense[dense.len() - 4..].iter().sum();
+                assert!((y[y.len() - 1] - last).abs() < 1e-5);
+            }
+        }
+        // More elements than 32 bits count.
+        let weight = self::weight(&device);
+        let choice = select(&weight, 1 << 30, DType::F32, &device);
+        assert!(matches!(choice, Choice::Dense { reason: Reason::Unsupported(_) }), "{choice}");
     }
 }

@@ -1,49 +1,15 @@
 //! Every kernel against a float64 reference, on awkward shapes, through Burn's own dispatch.
 
-use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
-use burn_sparse_kernels::{Activation, PackedTensors, drawn, masked, sparse_linear};
-use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
+use burn::tensor::{DType, Device, FloatDType, Tensor};
+use burn_sparse_kernels::{
+    Activation, Choice, KernelName, PackedTensors, select, sparse_linear,
+    sparse_linear_features_major, sparse_linear_with,
+};
+use burn_sparse_pattern::{Mask, Packed, Pattern};
 
 mod support;
 
-use support::devices;
-
-fn noise(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2).wrapping_add(1);
-    (0..count)
-        .map(|_| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect()
-}
-
-fn tensor<const D: usize>(values: &[f32], shape: [usize; D], device: &Device) -> Tensor<D> {
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
-}
-
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec().unwrap()
-}
-
-struct Case {
-    packed: PackedTensors,
-    dense: Vec<f32>,
-    rows: usize,
-    cols: usize,
-}
-
-/// A packed random weight, or nothing where the pattern keeps nothing at this sparsity.
-fn case(text: &str, rows: usize, cols: usize, sparsity: f64, device: &Device) -> Option<Case> {
-    let pattern: Pattern = text.parse().unwrap();
-    let weights = noise(rows * cols, 7);
-    let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
-    let scores = Scores::new(rows, cols, &scores).unwrap();
-    let found = pattern.project(&scores, sparsity, &Search::default()).ok()?;
-    let packed = Packed::pack(&pattern, &weights, &found.mask, found.row_order.as_ref()).unwrap();
-    let dense = packed.unpack();
-    Some(Case { packed: PackedTensors::from_packed(&packed, device), dense, rows, cols })
-}
+use support::{Case, case, devices, noise, tensor, values};
 
 const PATTERNS: [&str; 9] = [
     "unstructured",
@@ -317,83 +283,53 @@ fn a_batch_of_several_axes_keeps_them() {
     }
 }
 
+/// The kernel that runs for `n` tokens, measured or not: on a training device nothing is measured.
+fn kernel(weight: &PackedTensors, n: usize, device: &Device) -> KernelName {
+    match select(weight, n, DType::F32, &device.clone().autodiff()) {
+        Choice::Sparse { name, .. } => name,
+        dense => panic!("{dense}"),
+    }
+}
+
 #[test]
-fn masking_drops_weights_and_passes_the_gradient_straight_through() {
+fn an_output_that_may_lie_features_major_is_the_same_tensor_to_whatever_reads_it() {
     for device in devices() {
-        let device = device.autodiff();
-        let weight = tensor(&[1.0, f32::NAN, -3.0, 4.0], [2, 2], &device).require_grad();
-        let mask = TensorData::new(vec![1_u8, 0, 0, 1], [4]);
-        let mask = Tensor::from_data(mask, (&device, DType::U8));
-        let out = masked(weight.clone(), mask);
-        assert_eq!(values(out.clone()), [1.0, 0.0, 0.0, 4.0]);
-        let grads = (out * tensor(&[1.0, 2.0, 3.0, 4.0], [2, 2], &device)).sum().backward();
-        assert_eq!(values(weight.grad(&grads).unwrap()), [1.0, 2.0, 3.0, 4.0]);
+        let mut seen = 0;
+        for text in PATTERNS {
+            for (rows, cols) in [(31, 1), (33, 31), (64, 64), (97, 130)] {
+                let Some(first) = case(text, rows, cols, 0.75, &device) else { continue };
+                let Some(second) = case(text, 40, rows, 0.5, &device) else { continue };
+                for n in [1, 31, 40, 193] {
+                    let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
+                    let name = kernel(&first.packed, n, &device);
+                    let product = |run: fn(_, &PackedTensors, _, _, _) -> Tensor<2>| {
+                        let (x, bias) =
+                            (tensor(&x, [n, cols], &device), tensor(&bias, [rows], &device));
+                        run(x, &first.packed, Some(bias), Activation::Gelu, name)
+                    };
+                    let expected = product(sparse_linear_with);
+                    let found = product(sparse_linear_features_major);
+                    assert_eq!(found.dims(), [n, rows]);
+                    let next = |y: Tensor<2>| {
+                        let name = kernel(&second.packed, n, &device);
+                        sparse_linear_with(y, &second.packed, None, Activation::None, name)
+                    };
+                    let half = |y: &Tensor<2>| y.clone().narrow(0, n / 2, n - n / 2);
+                    let what = format!("{name} {text} {rows}x{cols} n={n}");
+                    let pairs = [
+                        (next(found.clone()), next(expected.clone())),
+                        (next(found.clone() + 1.0), next(expected.clone() + 1.0)),
+                        (found.clone().transpose(), expected.clone().transpose()),
+                        (half(&found), half(&expected)),
+                        (found, expected),
+                    ];
+                    for (found, expected) in pairs {
+                        assert_eq!(values(found), values(expected), "{what}");
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > 300, "only {seen} cases ran");
     }
-}
-
-#[test]
-fn masking_and_drawing_leave_tensors_that_others_hold_as_they_are() {
-    for device in devices() {
-        let weight = tensor(&[1.0, -2.0, -3.0, 4.0], [2, 2], &device);
-        let grad = tensor(&[0.5, 0.5, 0.25, 0.25], [2, 2], &device);
-        let mask = TensorData::new(vec![1_u8, 0, 0, 1], [4]);
-        let mask = Tensor::from_data(mask, (&device, DType::U8));
-        let out = drawn(grad.clone(), weight.clone(), mask.clone(), 0.5);
-        assert_eq!(values(out), [0.5, -0.5, -1.25, 0.25]);
-        assert_eq!(values(masked(weight.clone(), mask.clone())), [1.0, 0.0, 0.0, 4.0]);
-        assert_eq!(values(grad.clone()), [0.5, 0.5, 0.25, 0.25]);
-        assert_eq!(values(weight.clone()), [1.0, -2.0, -3.0, 4.0]);
-        // And the same where nobody else holds them, transposed views among them.
-        let turned = weight.clone().transpose();
-        let transposed = masked(turned.clone(), mask.clone());
-        assert_eq!(values(transposed), [1.0, 0.0, 0.0, 4.0]);
-        assert_eq!(values(drawn(grad, turned, mask.clone(), 2.0)), [0.5, -5.5, -3.75, 0.25]);
-        assert_eq!(values(masked(weight, mask)), [1.0, 0.0, 0.0, 4.0]);
-    }
-}
-
-#[test]
-fn indices_that_changed_after_a_call_are_checked_again() {
-    let device = Device::flex();
-    for text in ["shfl-bw(vector=32)", "unstructured"] {
-        let case = case(text, 64, 64, 0.75, &device).unwrap();
-        let x = tensor(&noise(64, 3), [1, 64], &device);
-        let run = |weight: &PackedTensors| {
-            let (x, weight) = (x.clone(), weight.clone());
-            let run = || sparse_linear(x, &weight, None, Activation::None);
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map(values)
-        };
-        let first = run(&case.packed).unwrap();
-        assert_eq!(run(&case.packed).unwrap(), first, "{text}: the second call trusts the first");
-        // Written in place if anything were: the only other owner is what the call remembered.
-        let mut broken = case.packed.clone();
-        drop(case);
-        broken.index = broken.index.add_scalar(99);
-        assert!(run(&broken).is_err(), "{text}");
-        broken.index = broken.index.sub_scalar(99);
-        assert_eq!(run(&broken).unwrap(), first, "{text}");
-        // A part of the same memory.
-        let count = broken.index.dims()[0];
-        broken.index = broken.index.narrow(0, 0, count - 1);
-        assert!(run(&broken).is_err(), "{text}");
-    }
-}
-
-#[test]
-#[should_panic(expected = "F64 inputs on the CPU")]
-fn inputs_of_another_type_are_refused_before_a_kernel_runs() {
-    let device = Device::flex();
-    let case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
-    let x = Tensor::<2>::zeros([1, 64], &device).cast(FloatDType::F64);
-    let _ = sparse_linear(x, &case.packed, None, Activation::None);
-}
-
-#[test]
-#[should_panic(expected = "column 99 of 64")]
-fn a_column_that_does_not_exist_is_refused_before_a_kernel_runs() {
-    let device = Device::flex();
-    let mut case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
-    case.packed.index = case.packed.index.clone().mul_scalar(0).add_scalar(99);
-    let x = Tensor::<2>::zeros([1, 64], &device);
-    let _ = sparse_linear(x, &case.packed, None, Activation::None);
 }

@@ -13,12 +13,12 @@ export CUDARC_CUDA_VERSION=13000 CARGO_PROFILE_RELEASE_DEBUG=0
 built=$(cargo build --release --message-format=json-render-diagnostics \
     -p burn-sparse-cli -p burn-sparse-cube -p burn-sparse-kernels \
     --features burn-sparse-cli/cuda,burn-sparse-cube/cuda,burn-sparse-kernels/cuda,burn-sparse-kernels/fusion \
-    --bin burn-sparse --test portable --test tensor_core --test operators --test choice --test conv2d)
+    --bin burn-sparse --test portable --test tensor_core --test operators --test masks --test choice --test conv2d)
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/burn-sparse-gpu"
-for name in burn-sparse portable tensor_core operators choice conv2d; do
+for name in burn-sparse portable tensor_core operators masks choice conv2d; do
     binary=$(printf '%s\n' "$built" | python3 -c '
 import json, sys
 artifacts = [json.loads(line) for line in sys.stdin]

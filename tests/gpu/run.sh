@@ -54,7 +54,7 @@ step() {
 # Every test in a process of its own: a device that has failed once fails whatever follows there.
 tests() {
     export results libraries
-    for test in portable tensor_core operators choice conv2d; do
+    for test in portable tensor_core operators masks choice conv2d; do
         ours 60 ./$test --list --format terse | sed -n 's/: test$//p' | sed "s/^/$test /"
     done | xargs -P "$(nproc)" -L 1 bash -c '
         started=$SECONDS

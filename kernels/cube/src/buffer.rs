@@ -41,10 +41,19 @@ impl Buffer {
     }
 }
 
+/// Whether a matrix of activations lies token after token or feature after feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Major {
+    /// `[tokens, features]`.
+    Tokens,
+    /// `[features][pitch]`, see [`pitch`](crate::transpose::pitch).
+    Features,
+}
+
 /// What every kernel of a packed weight is given. An absent buffer is one of no elements.
 #[derive(Debug, Clone)]
 pub struct Operands {
-    /// `[n, cols]` or, where a kernel says so, features-major `[cols, pitch]`.
+    /// Activations of `cols` features, as [`Call::x_major`] says.
     pub x: Buffer,
     /// The kept values, in the layout of the kernel's family.
     pub values: Buffer,
@@ -67,10 +76,14 @@ pub struct Call<'a> {
     pub dtype: ElemType,
     /// What goes in.
     pub operands: &'a Operands,
-    /// `[tokens, rows]` or, where a kernel says so, features-major `[rows, pitch]`.
+    /// Activations of `rows` features, as [`y_major`](Self::y_major) says.
     pub y: &'a Buffer,
     /// Tokens.
     pub tokens: usize,
+    /// How `x` lies.
+    pub x_major: Major,
+    /// How `y` is to lie.
+    pub y_major: Major,
     /// What is applied in the store.
     pub store: Store,
 }

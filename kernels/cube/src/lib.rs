@@ -5,7 +5,8 @@
 //!
 //! Inside, large batches are *features-major*, `[cols][pitch]`: a kept column is then one contiguous row
 //! of tokens, which any number of outputs can use and every lane can load side by side. [`transpose`]
-//! makes that of Burn's tokens-major `[n, cols]`.
+//! makes that of Burn's tokens-major `[n, cols]` and back; where a neighbour speaks it too, [`Call`] says so and neither
+//! is transposed.
 //!
 //! Nothing here knows Burn: operands are [`Buffer`]s of a CubeCL client, checked by the caller.
 
@@ -23,5 +24,5 @@ mod store;
 pub mod tensor_core;
 pub mod transpose;
 
-pub use buffer::{Buffer, Call, Operands};
-pub use store::Store;
+pub use buffer::{Buffer, Call, Major, Operands};
+pub use store::{Activation, Store};

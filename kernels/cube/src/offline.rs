@@ -15,7 +15,7 @@ use cubecl_runtime::compiler::Compiler;
 
 use crate::balanced::{self, Balanced};
 use crate::tensor_core::{self, Kernel, Tile, WideTile};
-use crate::{Store, grouped, reduce, transpose};
+use crate::{Activation, Store, grouped, reduce, transpose};
 
 /// A kernel's text.
 #[derive(Debug, Clone)]
@@ -114,7 +114,8 @@ fn source(name: String, kernel: &dyn CubeKernel) -> Result<CudaSource, String> {
 /// When a kernel does not compile to CUDA C++; its name comes first.
 pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
     let cuda = Cuda::new();
-    let store = Store { bias: true, relu: true };
+    let store = Store { bias: true, activation: Activation::Relu };
+    let gelu = Store { activation: Activation::Gelu, ..store };
     let float = ElemType::Float;
     let types = [("f32", float(FloatKind::F32)), ("f16", float(FloatKind::F16))];
     let bf16 = ("bf16", float(FloatKind::BF16));
@@ -147,10 +148,13 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
         let narrow = [32, 64, 128].into_iter().filter_map(Tile::narrow).map(Kernel::Mma);
         let mma = [32, 64, 128].into_iter().filter_map(Tile::of).map(Kernel::Mma);
         let wide = [64, 128].into_iter().filter_map(WideTile::of).map(Kernel::Wgmma);
-        let narrow = narrow.map(|kernel| ("narrow-sliced-", kernel));
-        for (what, kernel) in narrow.chain(mma.chain(wide).map(|kernel| ("", kernel))) {
+        let narrow = narrow.map(|kernel| ("narrow-sliced-", kernel, store));
+        // An error function is what an epilogue takes most registers for.
+        let whole = |kernel| [("", kernel, store), ("gelu-", kernel, gelu)];
+        for (what, kernel, store) in narrow.chain(mma.chain(wide).flat_map(whole)) {
             let name = format!("{}-{what}v{}-{ty}", kernel.name(), kernel.vector());
-            let kernel = tensor_core::offline(&cuda, dtype, kernel, !what.is_empty(), store);
+            let sliced = what == "narrow-sliced-";
+            let kernel = tensor_core::offline(&cuda, dtype, kernel, sliced, store);
             sources.push(source(name, &*kernel)?);
         }
     }

@@ -3,7 +3,8 @@
 use cubecl::prelude::*;
 
 use crate::store::{finish, row_of};
-use crate::{Buffer, Call, Store, grid};
+use crate::transpose::pitch;
+use crate::{Buffer, Call, Major, Store, grid};
 
 /// Slices at most: beyond them the second pass costs more than idle multiprocessors.
 const SLICES: usize = 16;
@@ -66,6 +67,8 @@ fn reduce_kernel<F: Float>(
     tokens: usize,
     places: usize,
     rows: usize,
+    token_stride: usize,
+    row_stride: usize,
     #[comptime] ordered: bool,
     #[comptime] store: Store,
     #[define(F)] _dtype: ElemType,
@@ -79,15 +82,19 @@ fn reduce_kernel<F: Float>(
                 sum += sums[(slice * tokens + token) * places + place];
             }
             let row = row_of(order, place, ordered);
-            y[token * rows + row] = finish::<F>(sum, bias, row, store);
+            y[token * token_stride + row * row_stride] = finish::<F>(sum, bias, row, store);
         }
     }
 }
 
-/// `y [tokens, rows]` from the partial sums.
+/// A call's `y` from the partial sums.
 pub(crate) fn reduce(call: &Call<'_>, partial: &Partial, rows: usize) {
     let Call { client, dtype, operands, y, store, .. } = *call;
     let Partial { ref sums, slices, tokens, places } = *partial;
+    let (token_stride, row_stride) = match call.y_major {
+        Major::Tokens => (rows, 1),
+        Major::Features => (1, pitch(tokens)),
+    };
     reduce_kernel::launch(
         client,
         grid::count(tokens * places),
@@ -101,6 +108,8 @@ pub(crate) fn reduce(call: &Call<'_>, partial: &Partial, rows: usize) {
         tokens,
         places,
         rows,
+        token_stride,
+        row_stride,
         call.ordered(),
         store,
         dtype,
@@ -123,6 +132,8 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
+        (),
+        (),
         (),
         (),
         (),

@@ -1,26 +1,67 @@
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use cubecl::prelude::*;
 
-/// What is applied to a sum while it is still in registers, and where it goes.
+/// What is applied to a sum while it is still in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Store {
     /// Adds `bias [rows]`.
     pub bias: bool,
-    /// Applies `max(0, y)`.
-    pub relu: bool,
+    /// Applied after that.
+    pub activation: Activation,
+}
+
+/// A function of each output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// Nothing.
+    None,
+    /// `max(0, y)`.
+    Relu,
+    /// `y Φ(y)`, Φ the normal distribution.
+    Gelu,
 }
 
 /// `activation(sum + bias[row])`.
 #[cube]
 pub(crate) fn finish<F: Float>(sum: f32, bias: &[F], row: usize, #[comptime] store: Store) -> F {
-    let mut y = sum;
+    F::cast_from(activated(sum + bias_of::<F>(bias, row, store), store))
+}
+
+/// [`finish`] for a row's neighbouring tokens.
+#[cube]
+pub(crate) fn finish_all<F: Float, N: Size>(
+    sums: Vector<f32, N>,
+    bias: &[F],
+    row: usize,
+    #[comptime] store: Store,
+) -> Vector<F, N> {
+    let bias = bias_of::<F>(bias, row, store);
+    let mut y = Vector::<f32, N>::empty();
+    #[unroll]
+    for i in 0..N::value() {
+        y.insert(i, activated(sums.extract(i) + bias, store));
+    }
+    Vector::cast_from(y)
+}
+
+#[cube]
+fn bias_of<F: Float>(bias: &[F], row: usize, #[comptime] store: Store) -> f32 {
+    let mut of_row = 0.0f32;
     if comptime!(store.bias) {
-        y += f32::cast_from(bias[row]);
+        of_row = f32::cast_from(bias[row]);
     }
-    if comptime!(store.relu) {
+    of_row
+}
+
+#[cube]
+fn activated(y: f32, #[comptime] store: Store) -> f32 {
+    match comptime!(store.activation) {
+        Activation::None => y,
         // Not `max`, which answers 0 for NaN on some devices: Burn's own `relu` passes NaN on.
-        y = select(y < 0.0, 0.0, y);
+        Activation::Relu => select(y < 0.0, 0.0, y),
+        Activation::Gelu => y * (0.5 + 0.5 * Erf::erf(y * comptime!(FRAC_1_SQRT_2))),
     }
-    F::cast_from(y)
 }
 
 /// The row at `place`, where rows have an order of their own.

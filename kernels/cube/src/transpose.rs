@@ -3,7 +3,7 @@
 
 use cubecl::prelude::*;
 
-use crate::{Buffer, Call};
+use crate::{Buffer, Call, Major};
 
 /// Bytes of a row of the square tile: a line of every cache.
 const LINE: usize = 128;
@@ -144,12 +144,30 @@ pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape
     );
 }
 
-/// A call's `x [tokens, features]`, features-major.
-pub(crate) fn features_major(call: &Call<'_>, features: usize) -> Buffer {
+/// A call's `x` of so many features, features-major.
+pub(crate) fn input(call: &Call<'_>, features: usize) -> Buffer {
     let Call { client, dtype, operands, tokens, .. } = *call;
-    let x = Buffer::empty(client, features * pitch(tokens), dtype.size());
-    transpose(client, dtype, &operands.x, &x, Shape::to_features_major(tokens, features));
-    x
+    match call.x_major {
+        Major::Features => operands.x.clone(),
+        Major::Tokens => {
+            let x = Buffer::empty(client, features * pitch(tokens), dtype.size());
+            transpose(client, dtype, &operands.x, &x, Shape::to_features_major(tokens, features));
+            x
+        }
+    }
+}
+
+/// Has a call's `y` of so many features written features-major, and leaves it as the call asks.
+pub(crate) fn output(call: &Call<'_>, features: usize, write: impl FnOnce(&Buffer)) {
+    let Call { client, dtype, y, tokens, .. } = *call;
+    match call.y_major {
+        Major::Features => write(y),
+        Major::Tokens => {
+            let inside = Buffer::empty(client, features * pitch(tokens), dtype.size());
+            write(&inside);
+            transpose(client, dtype, &inside, y, Shape::to_tokens_major(tokens, features));
+        }
+    }
 }
 
 #[cfg(feature = "offline")]

@@ -7,7 +7,7 @@ mod support;
 use burn_sparse_cube::entries::{gather, scatter};
 use burn_sparse_cube::masked::masked;
 use burn_sparse_cube::transpose::{Shape, pitch, transpose};
-use burn_sparse_cube::{Buffer, Call, Operands, Store};
+use burn_sparse_cube::{Activation, Buffer, Call, Major, Operands, Store};
 use cubecl::prelude::*;
 use half::f16;
 use support::{Case, Number, client, noise};
@@ -33,7 +33,9 @@ fn every_case_agrees<F: Number>() {
         for (rows, cols) in SHAPES {
             let Some(case) = Case::new::<F>(&client, text, rows, cols, 0.75) else { continue };
             for tokens in [1, 3, 8, 16, 17, 64, 101] {
-                for finish in [(false, false), (true, true)] {
+                for finish in
+                    [(false, Activation::None), (true, Activation::Relu), (true, Activation::Gelu)]
+                {
                     case.check::<F>(&client, tokens, finish, |call| case.decode(call, None));
                     case.check::<F>(&client, tokens, finish, |call| case.forward(call));
                     seen += 2;
@@ -73,9 +75,22 @@ fn slices_of_a_product_add_up_to_it() {
         for (rows, cols) in [(33, 31), (97, 130)] {
             let Some(case) = Case::new::<f32>(&client, text, rows, cols, 0.75) else { continue };
             for (tokens, slices) in [(1, 2), (3, 5), (17, 3)] {
-                case.check::<f32>(&client, tokens, (true, true), |call| {
+                case.check::<f32>(&client, tokens, (true, Activation::Relu), |call| {
                     case.decode(call, Some(slices));
                 });
+            }
+        }
+    }
+}
+
+#[test]
+fn activations_may_lie_features_major() {
+    let client = client();
+    for text in PATTERNS {
+        for (rows, cols) in SHAPES {
+            let Some(case) = Case::new::<f32>(&client, text, rows, cols, 0.75) else { continue };
+            for tokens in [1, 8, 31, 101] {
+                case.check_majors::<f32>(&client, tokens, |call| case.forward(call));
             }
         }
     }
@@ -90,15 +105,27 @@ fn nan_passes_through_a_fused_activation() {
             let x = Buffer::of(&client, &vec![f32::NAN; tokens * 64]);
             let y = Buffer::of(&client, &vec![0.0_f32; tokens * 64]);
             let operands = Operands { x, ..case.operands.clone() };
-            let (dtype, store) = (f32::elem(), Store { bias: false, relu: true });
-            let client = &client;
-            let call = Call { client, dtype, operands: &operands, y: &y, tokens, store };
-            if tokens == 1 {
-                case.decode(&call, None)
-            } else {
-                case.forward(&call)
+            for activation in [Activation::Relu, Activation::Gelu] {
+                let (dtype, store) = (f32::elem(), Store { bias: false, activation });
+                let client = &client;
+                let (x_major, y_major) = (Major::Tokens, Major::Tokens);
+                let call = Call {
+                    client,
+                    dtype,
+                    operands: &operands,
+                    y: &y,
+                    tokens,
+                    x_major,
+                    y_major,
+                    store,
+                };
+                if tokens == 1 {
+                    case.decode(&call, None)
+                } else {
+                    case.forward(&call)
+                }
+                assert!(f32::read(client, &y).iter().all(|y| y.is_nan()), "{text} {tokens}");
             }
-            assert!(f32::read(client, &y).iter().all(|y| y.is_nan()), "{text} {tokens}");
         }
     }
 }

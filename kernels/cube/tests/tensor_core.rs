@@ -7,6 +7,7 @@ mod support;
 
 use burn_sparse_cube::entries::Family;
 use burn_sparse_cube::tensor_core::{Engine, Kernel, Tile, WideTile, forward, trial};
+use burn_sparse_cube::{Activation, Call};
 use cubecl::prelude::*;
 #[cfg(feature = "cuda")]
 use half::bf16;
@@ -39,9 +40,12 @@ fn run<F: Number>(
     // for small tiles, tensor cores fill the widest.
     let most = if engine == Engine::Ptx { 300 } else { 70 };
     for (tokens, slices) in [(1, None), (most, None), (31, Some(3))] {
-        case.check::<F>(client, tokens, (true, true), |call| {
-            forward(call, weight, kernel, engine, slices);
-        });
+        let product = |call: &Call<'_>| forward(call, weight, kernel, engine, slices);
+        case.check::<F>(client, tokens, (true, Activation::Relu), product);
+    }
+    for slices in [None, Some(3)] {
+        let product = |call: &Call<'_>| forward(call, weight, kernel, engine, slices);
+        case.check_majors::<F>(client, 31, product);
     }
 }
 

@@ -1,10 +1,10 @@
+use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{DType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
-use burn_cubecl::tensor::CubeTensor;
 use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::{self, Family};
 use burn_sparse_cube::grouped::{self, Grouped};
@@ -13,6 +13,7 @@ use burn_sparse_cube::{Buffer, Call, Operands, Store, masked};
 use cubecl::prelude::*;
 
 use super::Kernel;
+use super::activations::{Activations, buffer, empty};
 use crate::select::OnDevice;
 use crate::{Activation, Layout, SparseOps, Spec};
 
@@ -26,33 +27,52 @@ impl SparseOps for CubeBackend {
         order: IntTensor<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let x = into_contiguous(x);
-        let n = x.meta.shape()[0];
-        let y = empty(&x, [n, spec.rows]);
+        let n = x.shape()[0];
         if n == 0 {
-            return y;
+            return empty(&x, [n, spec.rows]);
         }
         let (client, dtype) = (x.client.clone(), element(x.dtype));
         let store = Store {
             bias: bias.meta.shape().num_elements() > 0,
-            relu: spec.activation == Activation::Relu,
+            activation: match spec.activation {
+                Activation::None => burn_sparse_cube::Activation::None,
+                Activation::Relu => burn_sparse_cube::Activation::Relu,
+                Activation::Gelu => burn_sparse_cube::Activation::Gelu,
+            },
         };
         let unmeasured = || {
-            Kernel::unmeasured(spec.layout, n, x.dtype, &x.device)
+            Kernel::unmeasured(&spec, n, x.dtype, &x.device)
                 .unwrap_or_else(|reason| panic!("sparse_linear: {reason}"))
         };
         let kernel = spec.kernel.and_then(OnDevice::cube).unwrap_or_else(unmeasured);
         let family = family(&spec, values.meta.shape()[0]);
+        let turned = kernel.is_features_major();
+        let y = match turned && spec.features_major {
+            true => Activations::features_major(&x, spec.rows),
+            false => Activations::tokens_major(empty(&x, [n, spec.rows])),
+        };
+        let x = match turned {
+            true => Activations::as_it_lies(x),
+            false => Activations::tokens_major(x),
+        };
         let operands = Operands {
-            x: buffer(x),
+            x: x.buffer,
             values: buffer(values),
             index: buffer(index),
             offsets: buffer(offsets),
             order: buffer(order),
             bias: buffer(bias),
         };
-        let out = buffer(y.clone());
-        let call = Call { client: &client, dtype, operands: &operands, y: &out, tokens: n, store };
+        let call = Call {
+            client: &client,
+            dtype,
+            operands: &operands,
+            y: &y.buffer,
+            tokens: n,
+            x_major: x.major,
+            y_major: y.major,
+            store,
+        };
         match (kernel, family) {
             (Kernel::TensorCore(kernel), Family::Grouped(weight)) => {
                 tensor_core::forward(&call, weight, kernel, Engine::Ptx, None);
@@ -65,7 +85,7 @@ impl SparseOps for CubeBackend {
             }
             (kernel, family) => panic!("sparse_linear: {kernel:?} for a weight of {family:?}"),
         }
-        y
+        y.tensor
     }
 
     fn sparse_linear_dx(
@@ -160,20 +180,6 @@ fn family(spec: &Spec, lines: usize) -> Family {
             Family::Balanced(Balanced { rows, cols, block, kept, per_row })
         }
     }
-}
-
-fn empty(like: &CubeTensor, shape: [usize; 2]) -> CubeTensor {
-    empty_device_contiguous_dtype(
-        like.client.clone(),
-        like.device.clone(),
-        Shape::new(shape),
-        like.dtype,
-    )
-}
-
-fn buffer(tensor: CubeTensor) -> Buffer {
-    let tensor = into_contiguous(tensor);
-    Buffer { len: tensor.meta.shape().num_elements(), handle: tensor.handle }
 }
 
 /// `functions` has refused every other type before dispatch.

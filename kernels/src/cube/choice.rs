@@ -3,12 +3,14 @@ use std::sync::{Mutex, PoisonError};
 use burn::tensor::DType;
 use burn_cubecl::CubeDevice;
 use burn_sparse_cube::tensor_core::{self, Tile, WideTile, proves_itself};
+use burn_sparse_cube::transpose::pitch;
 use burn_sparse_cube::{balanced, grouped};
 use cubecl::features::{MmaConfig, Tma};
 use cubecl::ir::FloatKind;
 use cubecl::prelude::*;
 
-use crate::Layout;
+use crate::layout::TILE_ROWS;
+use crate::{Layout, Spec};
 
 /// A way to multiply by a packed weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,18 +26,18 @@ pub(crate) enum Kernel {
 impl Kernel {
     /// The kernel that runs for `n` tokens where none has been measured, or why there is none.
     pub(crate) fn unmeasured(
-        layout: Layout,
+        weight: &Spec,
         n: usize,
         dtype: DType,
         device: &CubeDevice,
     ) -> Result<Self, &'static str> {
-        let first = Self::candidates(layout, n, dtype, device)?.next();
+        let first = Self::candidates(weight, n, dtype, device)?.next();
         first.ok_or("there is no GPU kernel for this layout")
     }
 
     /// Those worth measuring for `n` tokens, the one to run unmeasured first, or why there are none.
     pub(crate) fn candidates(
-        layout: Layout,
+        weight: &Spec,
         n: usize,
         dtype: DType,
         device: &CubeDevice,
@@ -43,9 +45,10 @@ impl Kernel {
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err("the GPU kernels compute in f32, f16 and bf16");
         }
+        fits(weight, n, device)?;
         let grouped =
             |vector| grouped::Kernel::candidates(vector, n).into_iter().map(Self::Grouped);
-        let (tensor_core, portable): (Vec<_>, Vec<_>) = match layout {
+        let (tensor_core, portable): (Vec<_>, Vec<_>) = match weight.layout {
             Layout::Grouped { vector } => {
                 (tensor_core_kernels(vector, n, dtype, device), grouped(vector).collect())
             }
@@ -61,6 +64,15 @@ impl Kernel {
         Ok(proved.map(Self::TensorCore).chain(portable))
     }
 
+    /// Whether it takes and gives activations features-major without a transposition.
+    pub(crate) fn is_features_major(self) -> bool {
+        match self {
+            Self::Grouped(kernel) => kernel.is_features_major(),
+            Self::TensorCore(_) => true,
+            Self::Balanced(kernel) => kernel.is_features_major(),
+        }
+    }
+
     /// What reports print: the kernel and how it multiplies.
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
@@ -69,6 +81,25 @@ impl Kernel {
             Self::Balanced(kernel) => (kernel.name(), "portable"),
         }
     }
+}
+
+/// Refuses what cannot be launched, or not be counted, on a device.
+fn fits(weight: &Spec, n: usize, device: &CubeDevice) -> Result<(), &'static str> {
+    let Spec { rows, cols, layout, .. } = *weight;
+    let groups = match layout {
+        Layout::Grouped { vector } => rows.div_ceil(vector),
+        Layout::Balanced { .. } => rows.div_ceil(TILE_ROWS),
+        Layout::Rows => rows,
+    };
+    let most = device.client().properties().hardware.max_cube_count;
+    // A decode kernel's cubes hold the fewest tokens.
+    if groups > most.0 as usize || n.div_ceil(FEW / 2) > most.1 as usize {
+        return Err("this device launches fewer groups of rows, or of tokens, at once");
+    }
+    if pitch(n).saturating_mul(rows.max(cols)) > u32::MAX as usize {
+        return Err("the GPU kernels count the elements of activations in 32 bits");
+    }
+    Ok(())
 }
 
 /// Tokens up to which reading the weights is the work, which a narrow tile of tensor cores is for.

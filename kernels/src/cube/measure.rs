@@ -9,7 +9,7 @@ use burn::tensor::{DType, Device, Distribution, Tensor};
 
 use super::Kernel;
 use crate::flex::measures_nothing;
-use crate::functions::run;
+use crate::functions::{Way, run};
 use crate::select::OnDevice;
 use crate::{Activation, Layout, PackedTensors, Predicted};
 
@@ -77,10 +77,11 @@ fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> O
     let x = random([n, weight.cols]);
     let dense = random([weight.cols, weight.rows]);
     let dense = seconds(device, || x.clone().matmul(dense.clone()))?;
-    let kernels = Kernel::candidates(weight.layout, n, dtype, cube).ok()?;
+    let spec = weight.spec(Activation::None);
+    let kernels = Kernel::candidates(&spec, n, dtype, cube).ok()?;
     let timed = kernels.filter_map(|kernel| {
-        let on_device = Some(OnDevice::Cube(kernel));
-        let product = || run(x.clone(), weight, None, Activation::None, on_device);
+        let way = Way::by(OnDevice::Cube(kernel));
+        let product = || run(x.clone(), weight, None, Activation::None, way);
         let sparse = seconds(device, product)?;
         tracing::debug!(?kernel, us = sparse * 1e6, "measured");
         Some((kernel, sparse))

@@ -1,5 +1,6 @@
 //! The kernels of `burn-sparse-cube` on Burn's CubeCL backend: CUDA, Vulkan and every other runtime.
 
+mod activations;
 mod backend;
 mod choice;
 mod measure;

@@ -36,11 +36,13 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&report);
     }
+    let sparsity = match report.pattern.as_str() {
+        "" => "dense".to_string(),
+        pattern => format!("at {:.2} % sparsity ({pattern})", 100.0 * report.sparsity),
+    };
     output::text(&format!(
-        "{} at {:.2} % sparsity ({}), in {}\n\n{}",
+        "{} {sparsity}, in {}\n\n{}",
         report.metric,
-        100.0 * report.sparsity,
-        report.pattern,
         output::duration(report.seconds),
         output::layers(&report.layers),
     ))

@@ -1,13 +1,14 @@
 use burn::config::Config;
 use burn::module::Module;
+use burn::nn::activation::ActivationConfig;
 use burn::nn::{
     Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig,
 };
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{
-    Activation, AttentionMask, KeyValues, Linear, LinearConfig, MultiHeadAttention,
-    MultiHeadAttentionConfig,
+    AttentionMask, KeyValues, Linear, LinearConfig, MultiHeadAttention, MultiHeadAttentionConfig,
+    PositionWiseFeedForward, PositionWiseFeedForwardConfig,
 };
 
 use crate::classification::{smoothed, trained_by_classify};
@@ -92,8 +93,7 @@ struct Decoder {
 #[derive(Module, Debug)]
 struct FeedForward {
     norm: LayerNorm,
-    fc1: Linear,
-    fc2: Linear,
+    layers: PositionWiseFeedForward,
     dropout: Dropout,
 }
 
@@ -141,13 +141,13 @@ impl TransformerConfig {
     }
 
     fn feed_forward(&self, device: &Device) -> FeedForward {
-        let linear = |inputs, outputs| {
-            Linear::new(&LinearConfig::new(inputs, outputs).with_initializer(XAVIER), device)
-        };
+        let config = PositionWiseFeedForwardConfig::new(self.features, self.hidden)
+            .with_dropout(0.0)
+            .with_activation(ActivationConfig::Relu)
+            .with_initializer(XAVIER);
         FeedForward {
             norm: self.norm(device),
-            fc1: linear(self.features, self.hidden),
-            fc2: linear(self.hidden, self.features),
+            layers: PositionWiseFeedForward::new(&config, device),
             dropout: self.dropout(),
         }
     }
@@ -266,8 +266,8 @@ impl Decoder {
 
 impl FeedForward {
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let y = self.fc1.forward_with(self.norm.forward(x.clone()), Activation::Relu);
-        x + self.dropout.forward(self.fc2.forward(y))
+        let y = self.layers.forward(self.norm.forward(x.clone()));
+        x + self.dropout.forward(y)
     }
 }
 

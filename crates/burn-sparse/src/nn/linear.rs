@@ -1,7 +1,9 @@
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{Choice, Reason, sparse_linear_with};
+use burn_sparse_kernels::{
+    Choice, KernelName, PackedTensors, Reason, sparse_linear_features_major, sparse_linear_with,
+};
 
 use super::Packed;
 use super::dispatch::dispatched;
@@ -55,17 +57,47 @@ impl Linear {
         input: Tensor<D>,
         activation: Activation,
     ) -> Tensor<D> {
+        self.run(input, activation, sparse_linear_with)
+    }
+
+    /// [`Self::forward_with`] for an output that only `next` reads: a sparse kernel leaves it as that one's takes it.
+    pub(crate) fn forward_to(
+        &self,
+        next: &Self,
+        input: Tensor<2>,
+        activation: Activation,
+    ) -> Tensor<2> {
+        let reads = next.choice(&input);
+        match reads {
+            Some(Choice::Sparse { name, .. }) if name.is_features_major() => {
+                self.run(input, activation, sparse_linear_features_major)
+            }
+            _ => self.forward_with(input, activation),
+        }
+    }
+
+    /// With `sparse`, where a sparse kernel runs.
+    fn run<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        activation: Activation,
+        sparse: fn(
+            Tensor<D>,
+            &PackedTensors,
+            Option<Tensor<1>>,
+            Activation,
+            KernelName,
+        ) -> Tensor<D>,
+    ) -> Tensor<D> {
         let bias = self.bias.as_ref().map(Param::val);
-        if let Some(packed) = self.weight.reparameterization::<Packed>() {
+        if let Some(packed) = self.weight.reparameterization::<Packed>()
+            && let Some(choice) = self.choice(&input)
+        {
             let base = self.weight.base();
-            let tokens = input.shape().num_elements() / packed.view().cols().max(1);
-            let call = Call::new(tokens, &input);
-            let choice = packed.choice(&base, call);
             dispatched(self.weight.id, &choice);
             match choice {
                 Choice::Sparse { name, .. } => {
-                    let weight = packed.tensors(base);
-                    return sparse_linear_with(input, &weight, bias, activation, name);
+                    return sparse(input, &packed.tensors(base), bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
                     return activation.apply(linear(input, packed.dense(base), bias));
@@ -75,9 +107,15 @@ impl Linear {
         }
         activation.apply(linear(input, self.weight.val(), bias))
     }
-}
 
-impl Linear {
+    /// What runs for as many tokens as `input` has, of whatever features; nothing special where no weight is packed.
+    fn choice<const D: usize>(&self, input: &Tensor<D>) -> Option<Choice> {
+        let packed = self.weight.reparameterization::<Packed>()?;
+        let shape = input.shape();
+        let tokens = shape.num_elements() / shape[D - 1].max(1);
+        Some(packed.choice(&self.weight.base(), Call::new(tokens, input)))
+    }
+
     /// `[d_input, d_output]`.
     pub(crate) fn dims(&self) -> [usize; 2] {
         match self.weight.reparameterization::<Packed>() {

@@ -5,6 +5,7 @@ mod attention;
 mod batch_norm;
 mod conv2d;
 mod dispatch;
+mod feed_forward;
 mod fused;
 mod linear;
 mod lstm;
@@ -15,6 +16,7 @@ pub use attention::{AttentionMask, KeyValues, MultiHeadAttention, MultiHeadAtten
 pub use batch_norm::batch_norm_relu;
 pub use conv2d::{Conv2d, Conv2dConfig};
 pub use dispatch::{Dispatched, record_dispatch};
+pub use feed_forward::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 pub use linear::{Activation, Linear, LinearConfig};
 pub use lstm::{Gate, Lstm, LstmCell, LstmConfig, LstmState};
 pub use packed::{PackInto, Packed};

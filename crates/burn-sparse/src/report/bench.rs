@@ -226,3 +226,42 @@ fn pass(layers: &[Linear], x: &Tensor<2>, repeats: usize) {
     // It would otherwise only have been told what to do. Whether it has failed, reading an answer tells.
     let _ = device.sync();
 }
+
+#[cfg(test)]
+mod tests {
+    use burn_sparse_pattern::{Scores, Search};
+
+    use super::*;
+
+    fn bench() -> Bench {
+        let pattern: Pattern = "shfl-bw(vector=32)".parse().unwrap();
+        let weights: Vec<f32> =
+            (0..64 * 48).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+        let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
+        let scores = Scores::new(64, 48, &scores).unwrap();
+        let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
+        let order = found.row_order.as_ref();
+        let packed = Packed::pack(&pattern, &weights, &found.mask, order).unwrap();
+        Bench::new(&packed, pattern, FloatType::F32, &Device::flex())
+    }
+
+    #[test]
+    fn layers_that_agree_are_timed() {
+        let row = bench().row(3).unwrap();
+        assert!(row.error < 1e-5 && row.dense_us > 0.0 && row.sparse_us > 0.0, "{row:?}");
+        assert_eq!((row.rows, row.cols, row.batch, row.sparsity), (64, 48, 3, 0.75));
+    }
+
+    #[test]
+    fn a_layer_that_computes_something_else_is_not_timed() {
+        for change in [1.1, f32::NAN] {
+            let mut bench = bench();
+            let dense = &mut bench.dense[0].weight;
+            *dense = dense.clone().map(|weight| weight * change);
+            let error = bench.row(3).unwrap_err();
+            let BenchError::Wrong { error: off, .. } = &error else { panic!("{error}") };
+            assert!(off.is_nan() || *off > MOST_OFF, "{error}");
+            assert!(error.to_string().contains("its time would mean nothing"), "{error}");
+        }
+    }
+}

@@ -111,7 +111,7 @@ fn dim() -> CubeDim {
 
 /// `slices`: so many, or as many as fill the device.
 pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
-    let Call { client, dtype, operands, y, tokens, store } = *call;
+    let Call { client, dtype, operands, y, tokens, store, .. } = *call;
     let per_cube = per_cube(tokens);
     let (tiles, across) = (weight.rows.div_ceil(TILE_ROWS), tokens.div_ceil(per_cube));
     let room = (tokens, tiles * TILE_ROWS);

@@ -13,8 +13,7 @@ pub(crate) use rows::offline as offline_rows;
 use cubecl::prelude::*;
 
 use crate::candidates::candidates;
-use crate::transpose::features_major;
-use crate::{Call, Operands};
+use crate::{Call, Major, transpose};
 
 /// Rows that a tile interleaves.
 pub const TILE_ROWS: usize = 16;
@@ -68,6 +67,11 @@ impl Kernel {
         candidates([Self::Decode, Self::Rows], decode::TOKENS, tokens)
     }
 
+    /// Whether it takes and gives activations features-major without a transposition.
+    pub fn is_features_major(self) -> bool {
+        self == Self::Rows
+    }
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,17 +81,22 @@ impl Kernel {
     }
 }
 
-/// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
+/// `y` from `x`.
 ///
 /// Where the tiles alone do not fill the device, [`Kernel::Decode`] slices their slots; `slices` says into how
 /// many instead.
+///
+/// # Panics
+/// When activations are not tokens-major for [`Kernel::Decode`].
 pub fn forward(call: &Call<'_>, weight: Balanced, kernel: Kernel, slices: Option<usize>) {
     match kernel {
-        Kernel::Decode => decode::launch(call, weight, slices),
+        Kernel::Decode => {
+            assert_eq!([call.x_major, call.y_major], [Major::Tokens; 2]);
+            decode::launch(call, weight, slices);
+        }
         Kernel::Rows => {
-            let x = features_major(call, weight.cols);
-            let operands = Operands { x, ..call.operands.clone() };
-            rows::launch(&Call { operands: &operands, ..*call }, weight);
+            let x = transpose::input(call, weight.cols);
+            transpose::output(call, weight.rows, |y| rows::launch(call, &x, y, weight));
         }
     }
 }

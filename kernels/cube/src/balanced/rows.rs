@@ -4,9 +4,9 @@
 use cubecl::prelude::*;
 
 use super::{Balanced, Block, TILE_ROWS, column};
-use crate::store::finish;
+use crate::store::finish_all;
 use crate::transpose::pitch;
-use crate::{Call, Store};
+use crate::{Buffer, Call, Store};
 
 /// Tokens of a cube.
 const TOKENS: usize = 64;
@@ -20,8 +20,7 @@ fn rows_kernel<F: Float>(
     values: &[F],
     index: &[u32],
     bias: &[F],
-    y: &mut [F],
-    tokens: usize,
+    y: &mut [Vector<F, Const<4>>],
     pitch: usize,
     rows: usize,
     per_row: usize,
@@ -43,12 +42,7 @@ fn rows_kernel<F: Float>(
             let x = Vector::<f32, Const<4>>::cast_from(x[(col * pitch + token) / LANES]);
             sum += x * Vector::new(value);
         }
-        #[unroll]
-        for t in 0..LANES {
-            if token + t < tokens {
-                y[(token + t) * rows + row] = finish::<F>(sum.extract(t), bias, row, store);
-            }
-        }
+        y[(row * pitch + token) / LANES] = finish_all::<F, Const<4>>(sum, bias, row, store);
     }
 }
 
@@ -56,21 +50,20 @@ fn dim() -> CubeDim {
     CubeDim::new_2d((TOKENS / LANES) as u32, TILE_ROWS as u32)
 }
 
-/// `x` is features-major here.
-pub(super) fn launch(call: &Call<'_>, weight: Balanced) {
-    let Call { client, dtype, operands, y, tokens, store } = *call;
+/// `y [rows][pitch]` from `x [cols][pitch]`.
+pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Balanced) {
+    let Call { client, dtype, operands, tokens, store, .. } = *call;
     let tiles = weight.rows.div_ceil(TILE_ROWS);
     rows_kernel::launch(
         client,
         CubeCount::Static(tiles as u32, tokens.div_ceil(TOKENS) as u32, 1),
         dim(),
         AddressType::U32,
-        operands.x.words(LANES),
+        x.words(LANES),
         operands.values.arg(),
         operands.index.words(4),
         operands.bias.arg(),
-        y.arg(),
-        tokens,
+        y.words(LANES),
         pitch(tokens),
         weight.rows,
         weight.per_row,
@@ -99,7 +92,6 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
-        (),
         (),
         (),
         (),

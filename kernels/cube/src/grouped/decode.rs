@@ -149,7 +149,7 @@ fn decode_kernel<F: Float, N: Size>(
 
 /// `slices`: so many, or as many as fill the device.
 pub(super) fn launch(call: &Call<'_>, weight: Grouped, slices: Option<usize>) {
-    let Call { client, dtype, operands, y, tokens, store } = *call;
+    let Call { client, dtype, operands, y, tokens, store, .. } = *call;
     let Grouped { rows, cols, vector } = weight;
     let groups = rows.div_ceil(vector);
     let ordered = call.ordered();

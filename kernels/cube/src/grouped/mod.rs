@@ -10,8 +10,7 @@ pub(crate) use decode::offline as offline_decode;
 pub(crate) use tiles::offline as offline_tiles;
 
 use crate::candidates::candidates;
-use crate::transpose::features_major;
-use crate::{Call, Operands};
+use crate::{Call, Major, transpose};
 
 /// A packed weight's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,6 +42,11 @@ impl Kernel {
         }
     }
 
+    /// Whether it takes and gives activations features-major without a transposition.
+    pub fn is_features_major(self) -> bool {
+        self == Self::Tiles
+    }
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -52,17 +56,22 @@ impl Kernel {
     }
 }
 
-/// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
+/// `y` from `x`.
 ///
 /// Where the groups alone do not fill the device, [`Kernel::Decode`] slices their kept columns; `slices` says
 /// into how many instead.
+///
+/// # Panics
+/// When activations are not tokens-major for [`Kernel::Decode`].
 pub fn forward(call: &Call<'_>, weight: Grouped, kernel: Kernel, slices: Option<usize>) {
     match kernel {
-        Kernel::Decode => decode::launch(call, weight, slices),
+        Kernel::Decode => {
+            assert_eq!([call.x_major, call.y_major], [Major::Tokens; 2]);
+            decode::launch(call, weight, slices);
+        }
         Kernel::Tiles => {
-            let x = features_major(call, weight.cols);
-            let operands = Operands { x, ..call.operands.clone() };
-            tiles::launch(&Call { operands: &operands, ..*call }, weight);
+            let x = transpose::input(call, weight.cols);
+            transpose::output(call, weight.rows, |y| tiles::launch(call, &x, y, weight));
         }
     }
 }

@@ -5,9 +5,9 @@
 use cubecl::prelude::*;
 
 use super::Grouped;
-use crate::store::{finish, row_of};
+use crate::store::{finish_all, row_of};
 use crate::transpose::pitch;
-use crate::{Call, Store};
+use crate::{Buffer, Call, Store};
 
 /// Tokens of a cube.
 const TOKENS: usize = 64;
@@ -47,8 +47,7 @@ fn tiles_kernel<F: Float>(
     offsets: &[u32],
     order: &[u32],
     bias: &[F],
-    y: &mut [F],
-    tokens: usize,
+    y: &mut [Vector<F, Const<4>>],
     pitch: usize,
     rows: usize,
     #[comptime] tile: Tile,
@@ -110,26 +109,24 @@ fn tiles_kernel<F: Float>(
         from += DEPTH;
     }
 
-    #[unroll]
-    for r in 0..comptime!(tile.rows) {
-        let at = line * comptime!(tile.rows) + r;
-        let place = group * vector + at;
-        if at < vector && place < rows {
-            let row = row_of(order, place, comptime!(tile.ordered));
-            #[unroll]
-            for t in 0..LANES {
-                let token = first + lane * LANES + t;
-                if token < tokens {
-                    y[token * rows + row] = finish::<F>(sums[r].extract(t), bias, row, store);
-                }
+    let token = first + lane * LANES;
+    if token < pitch {
+        #[unroll]
+        for r in 0..comptime!(tile.rows) {
+            let at = line * comptime!(tile.rows) + r;
+            let place = group * vector + at;
+            if at < vector && place < rows {
+                let row = row_of(order, place, comptime!(tile.ordered));
+                y[(row * pitch + token) / LANES] =
+                    finish_all::<F, Const<4>>(sums[r], bias, row, store);
             }
         }
     }
 }
 
-/// `x` is features-major here.
-pub(super) fn launch(call: &Call<'_>, weight: Grouped) {
-    let Call { client, dtype, operands, y, tokens, store } = *call;
+/// `y [rows][pitch]` from `x [cols][pitch]`.
+pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Grouped) {
+    let Call { client, dtype, operands, tokens, store, .. } = *call;
     let Grouped { rows, cols: _, vector } = weight;
     let tile = Tile::of(vector, call.ordered());
     tiles_kernel::launch(
@@ -137,14 +134,13 @@ pub(super) fn launch(call: &Call<'_>, weight: Grouped) {
         CubeCount::Static(rows.div_ceil(vector) as u32, tokens.div_ceil(TOKENS) as u32, 1),
         tile.dim(),
         AddressType::U32,
-        operands.x.words(LANES),
+        x.words(LANES),
         operands.values.arg(),
         operands.index.arg(),
         operands.offsets.arg(),
         operands.order.arg(),
         operands.bias.arg(),
-        y.arg(),
-        tokens,
+        y.words(LANES),
         pitch(tokens),
         rows,
         tile,
@@ -174,7 +170,6 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
-        (),
         (),
         (),
         tile,

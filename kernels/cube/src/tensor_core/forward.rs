@@ -7,8 +7,8 @@ use super::wgmma::wgmma_kernel;
 use super::{Engine, Tile, WideTile};
 use crate::grouped::Grouped;
 use crate::reduce::{Cubes, Partial, reduce};
-use crate::transpose::{self, features_major, pitch, transpose};
-use crate::{Buffer, Call, Operands};
+use crate::transpose::{self, pitch};
+use crate::{Buffer, Call};
 
 /// The kernels of this family and their tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ impl Kernel {
     }
 }
 
-/// `y [tokens, rows]` from tokens-major `x [tokens, cols]`.
+/// `y` from `x`.
 ///
 /// Where the groups alone do not fill the device, `mma` slices their kept columns; `slices` says into how
 /// many instead.
@@ -70,7 +70,7 @@ pub fn forward(
     slices: Option<usize>,
 ) {
     let Call { client, dtype, operands, tokens, .. } = *call;
-    let Grouped { rows, vector, .. } = weight;
+    let Grouped { rows, cols, vector } = weight;
     let ring = kernel.ring();
     let groups = rows.div_ceil(vector);
     let room = (tokens, groups * vector);
@@ -87,45 +87,36 @@ pub fn forward(
             Partial::of(client, slices, &cubes, room)
         }
     };
-    let operands = Operands { x: features_major(call, weight.cols), ..operands.clone() };
-    let y = match partial {
-        Some(_) => Buffer::empty(client, PIECE, dtype.size()),
-        None => Buffer::empty(client, rows * pitch(tokens), dtype.size()),
-    };
-    let inside = Call { operands: &operands, y: &y, ..*call };
-    launch(&inside, weight, kernel, engine, partial.as_ref());
+    let x = transpose::input(call, cols);
     match partial {
-        Some(partial) => reduce(call, &partial, rows),
-        None => {
-            let shape = transpose::Shape::to_tokens_major(tokens, rows);
-            transpose(client, dtype, &y, call.y, shape);
+        Some(partial) => {
+            let unused = Buffer::empty(client, PIECE, dtype.size());
+            launch(call, [&x, &unused], weight, kernel, engine, Some(&partial));
+            reduce(call, &partial, rows);
         }
+        None => transpose::output(call, rows, |y| {
+            assert!(y.len >= rows * pitch(tokens), "y: {} elements", y.len);
+            launch(call, [&x, y], weight, kernel, engine, None);
+        }),
     }
 }
 
-/// `y [rows][pitch]` from `x [cols][pitch]`, both features-major, for layers whose neighbours speak that.
-///
-/// # Panics
-/// As [`forward`].
-pub fn forward_features_major(call: &Call<'_>, weight: Grouped, kernel: Kernel, engine: Engine) {
-    assert!(call.y.len >= weight.rows * pitch(call.tokens), "y: {} elements", call.y.len);
-    launch(call, weight, kernel, engine, None);
-}
-
+/// `y [rows][pitch]`, or partial sums, from `x [cols][pitch]`.
 fn launch(
     call: &Call<'_>,
+    [x, y]: [&Buffer; 2],
     weight: Grouped,
     kernel: Kernel,
     engine: Engine,
     partial: Option<&Partial>,
 ) {
-    let Call { client, dtype, operands, y, tokens, store } = *call;
+    let Call { client, dtype, operands, tokens, store, .. } = *call;
     let Grouped { rows, cols, vector } = weight;
     let ring = kernel.ring();
     assert_eq!(ring.vector, vector, "a tile for groups of {} rows", ring.vector);
     let groups = rows.div_ceil(vector);
     assert!(operands.offsets.len > groups, "{} offsets", operands.offsets.len);
-    assert!(operands.x.len >= cols * pitch(tokens), "x: {} elements", operands.x.len);
+    assert!(x.len >= cols * pitch(tokens), "x: {} elements", x.len);
     assert!(operands.values.len >= operands.index.len * vector, "values");
     assert!(!call.ordered() || operands.order.len >= rows, "row order");
     assert!(!store.bias || operands.bias.len >= rows, "bias");
@@ -143,7 +134,7 @@ fn launch(
                     CubeCount::Static(groups as u32, tiles, slices),
                     CubeDim::new_1d(ring.threads as u32),
                     AddressType::U32,
-                    operands.x.arg(),
+                    x.arg(),
                     operands.values.arg(),
                     operands.index.arg(),
                     operands.offsets.arg(),

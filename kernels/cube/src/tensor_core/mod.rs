@@ -14,7 +14,7 @@ mod wgmma;
 #[cfg(feature = "offline")]
 pub(crate) use forward::offline;
 
-pub use forward::{Kernel, forward, forward_features_major};
+pub use forward::{Kernel, forward};
 pub use instructions::Engine;
 pub use mma::Tile;
 pub use trial::{proves_itself, trial};

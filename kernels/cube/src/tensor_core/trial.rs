@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use super::instructions::Element;
 use super::{Engine, Kernel, forward};
 use crate::grouped::{self, Grouped};
-use crate::{Buffer, Call, Operands, Store};
+use crate::{Activation, Buffer, Call, Major, Operands, Store};
 
 /// Whether this device's tensor cores give what the portable kernel gives: small products on both, compared to
 /// the bit.
@@ -27,7 +27,7 @@ pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -
         .into_iter()
         .flat_map(|count| (0..count).map(move |k| (k * 5 + count) % 1009))
         .collect();
-    let store = Store { bias: true, relu: false };
+    let store = Store { bias: true, activation: Activation::None };
     let order: Vec<u32> = (0..weight.rows as u32).rev().collect();
     let operands = Operands {
         x: small(client, dtype, weight.cols * tokens, 1),
@@ -39,7 +39,17 @@ pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -
     };
     let run = |forward: &dyn Fn(&Call<'_>)| {
         let y = small(client, dtype, weight.rows * tokens, 4);
-        forward(&Call { client, dtype, operands: &operands, y: &y, tokens, store });
+        let (x_major, y_major) = (Major::Tokens, Major::Tokens);
+        forward(&Call {
+            client,
+            dtype,
+            operands: &operands,
+            y: &y,
+            tokens,
+            x_major,
+            y_major,
+            store,
+        });
         // A launch reports its failure here.
         client.read_one(y.handle).ok()
     };

@@ -2,10 +2,13 @@
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
+use std::f64::consts::FRAC_1_SQRT_2;
+
 use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::Family;
 use burn_sparse_cube::grouped::{self, Grouped};
-use burn_sparse_cube::{Buffer, Call, Operands, Store};
+use burn_sparse_cube::transpose::pitch;
+use burn_sparse_cube::{Activation, Buffer, Call, Major, Operands, Store};
 use burn_sparse_pattern::{Packed, Pattern, RowOrder, Scores, Search};
 use cubecl::prelude::*;
 use half::{bf16, f16};
@@ -153,7 +156,7 @@ impl Case {
         &self,
         client: &Client,
         tokens: usize,
-        (bias, relu): (bool, bool),
+        (bias, activation): (bool, Activation),
         forward: impl FnOnce(&Call<'_>),
     ) {
         let x = F::all(&noise(tokens * self.cols, 3));
@@ -164,10 +167,56 @@ impl Case {
             bias: Buffer::of(client, if bias { &b } else { &[] }),
             ..self.operands.clone()
         };
-        let store = Store { bias, relu };
-        forward(&Call { client, dtype: F::elem(), operands: &operands, y: &y, tokens, store });
+        let store = Store { bias, activation };
+        let (dtype, x_major, y_major) = (F::elem(), Major::Tokens, Major::Tokens);
+        let operands = &operands;
+        forward(&Call { client, dtype, operands, y: &y, tokens, x_major, y_major, store });
         let y = F::read(client, &y);
-        self.assert_product(&y, &F::back(&x), bias.then(|| F::back(&b)), relu, F::ERROR);
+        self.assert_product(&y, &F::back(&x), bias.then(|| F::back(&b)), activation, F::ERROR);
+    }
+
+    /// Runs `forward` with inputs and outputs in every order, which must not change a bit; what fills tokens up
+    /// to the pitch is not read.
+    pub fn check_majors<F: Number>(
+        &self,
+        client: &Client,
+        tokens: usize,
+        forward: impl Fn(&Call<'_>),
+    ) {
+        let x = noise(tokens * self.cols, 3);
+        let (bias, pitch) = (F::all(&noise(self.rows, 5)), pitch(tokens));
+        let mut turned = vec![f32::NAN; self.cols * pitch];
+        for (at, &x) in x.iter().enumerate() {
+            turned[at % self.cols * pitch + at / self.cols] = x;
+        }
+        let run = |x_major, y_major| {
+            let x = if x_major == Major::Tokens { &x } else { &turned };
+            let wide = if y_major == Major::Tokens { tokens } else { pitch };
+            let y = Buffer::of(client, &F::all(&vec![f32::NAN; wide * self.rows]));
+            let operands = &Operands {
+                x: Buffer::of(client, &F::all(x)),
+                bias: Buffer::of(client, &bias),
+                ..self.operands.clone()
+            };
+            // As the other checks have it: a store of its own would be one kernel more to compile.
+            let store = Store { bias: true, activation: Activation::Relu };
+            let dtype = F::elem();
+            forward(&Call { client, dtype, operands, y: &y, tokens, x_major, y_major, store });
+            let y = F::read(client, &y);
+            match y_major {
+                Major::Tokens => y,
+                Major::Features => {
+                    let place = |at| at % self.rows * pitch + at / self.rows;
+                    (0..tokens * self.rows).map(|at| y[place(at)]).collect()
+                }
+            }
+        };
+        let expected = run(Major::Tokens, Major::Tokens);
+        for x_major in [Major::Tokens, Major::Features] {
+            let found = run(x_major, Major::Features);
+            assert_eq!(found, expected, "{} {tokens} tokens, x by {x_major:?}", self.name);
+        }
+        assert_eq!(run(Major::Features, Major::Tokens), expected, "{} {tokens} tokens", self.name);
     }
 
     /// `y [tokens, rows]` within `error` of the sum of the sizes of its terms.
@@ -176,7 +225,7 @@ impl Case {
         y: &[f32],
         x: &[f32],
         bias: Option<Vec<f32>>,
-        relu: bool,
+        activation: Activation,
         error: f64,
     ) {
         for (at, found) in y.iter().enumerate() {
@@ -189,7 +238,11 @@ impl Case {
                 sum += term;
                 size += term.abs();
             }
-            let expected = if relu { sum.max(0.0) } else { sum };
+            let expected = match activation {
+                Activation::None => sum,
+                Activation::Relu => sum.max(0.0),
+                Activation::Gelu => sum * (0.5 + 0.5 * libm::erf(sum * FRAC_1_SQRT_2)),
+            };
             let difference = (f64::from(*found) - expected).abs();
             assert!(
                 difference <= error * (1.0 + size),

@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use super::fit::{Sample, fit};
 use super::{Costs, DENSE, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
-use crate::functions::run;
+use crate::functions::{Way, run};
 use crate::layout::TILE_ROWS;
 use crate::select::OnDevice;
 use crate::{Activation, Checked, Layout, PackedTensors};
@@ -87,12 +87,12 @@ fn cells() -> Vec<Cell> {
                         continue;
                     }
                     let (x, bias, weight) = (x.clone(), bias.clone(), weight.clone());
-                    let on_device = Some(OnDevice::Flex(kernel));
+                    let way = Way::by(OnDevice::Flex(kernel));
                     let run = move || {
                         let (x, bias) = (x.clone(), Some(bias.clone()));
                         // A layer puts its weight together for every call, as this does.
                         let weight = weight.clone();
-                        black_box(run(x, &weight, bias, Activation::None, on_device));
+                        black_box(run(x, &weight, bias, Activation::None, way));
                     };
                     add(subject(kernel, layout), Box::new(run));
                 }

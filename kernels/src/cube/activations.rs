@@ -1,0 +1,110 @@
+//! Where activations lie in a GPU's memory: Burn's tensors token after token, or feature after feature, as kernels for
+//! many tokens take and give them.
+
+use burn::backend::TensorMetadata;
+use burn::tensor::Shape;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use burn_sparse_cube::transpose::pitch;
+use burn_sparse_cube::{Buffer, Major};
+use cubecl::zspace::metadata::Metadata;
+
+/// Bytes that kernels read at once.
+const PIECE: u64 = 16;
+
+/// A tensor `[tokens, features]` and its memory.
+#[derive(Debug)]
+pub(crate) struct Activations {
+    pub(crate) tensor: CubeTensor,
+    pub(crate) buffer: Buffer,
+    pub(crate) major: Major,
+}
+
+impl Activations {
+    /// Copied where it lies otherwise.
+    pub(crate) fn tokens_major(tensor: CubeTensor) -> Self {
+        let tensor = into_contiguous(tensor);
+        Self { buffer: buffer(tensor.clone()), tensor, major: Major::Tokens }
+    }
+
+    /// As it lies, if kernels can read that.
+    pub(crate) fn as_it_lies(tensor: CubeTensor) -> Self {
+        match features_major(&tensor) {
+            Some(len) => {
+                let buffer = Buffer { handle: tensor.handle.clone(), len };
+                Self { buffer, tensor, major: Major::Features }
+            }
+            None => Self::tokens_major(tensor),
+        }
+    }
+
+    /// New ones for as many tokens as `like` has, of undefined values.
+    pub(crate) fn features_major(like: &CubeTensor, features: usize) -> Self {
+        let tokens = like.shape()[0];
+        let pitch = pitch(tokens);
+        let mut tensor = empty(like, [features, pitch]);
+        let buffer = buffer(tensor.clone());
+        *tensor.meta = Metadata::new([tokens, features], [1, pitch]);
+        Self { tensor, buffer, major: Major::Features }
+    }
+}
+
+/// The elements of `[features][pitch]`, if a tensor `[tokens, features]` lies so, with all that fills the last row up.
+fn features_major(tensor: &CubeTensor) -> Option<usize> {
+    if tensor.meta.is_tiled() {
+        return None;
+    }
+    let [tokens, features] = tensor.shape().dims();
+    let pitch = pitch(tokens);
+    let len = features * pitch;
+    let lies_so = tensor.meta.strides()[..] == [1, pitch];
+    let whole = tensor.handle.size_in_used() >= (len * tensor.dtype.size()) as u64;
+    let aligned = tensor.handle.offset_start.unwrap_or(0).is_multiple_of(PIECE);
+    (lies_so && whole && aligned).then_some(len)
+}
+
+/// A new tensor of undefined values.
+pub(crate) fn empty(like: &CubeTensor, shape: [usize; 2]) -> CubeTensor {
+    let (client, device) = (like.client.clone(), like.device.clone());
+    empty_device_contiguous_dtype(client, device, Shape::new(shape), like.dtype)
+}
+
+/// A tensor's memory, element after element.
+pub(crate) fn buffer(tensor: CubeTensor) -> Buffer {
+    let tensor = into_contiguous(tensor);
+    Buffer { len: tensor.meta.shape().num_elements(), handle: tensor.handle }
+}
+
+#[cfg(all(test, any(feature = "wgpu", feature = "cuda")))]
+mod tests {
+    use burn::backend::ops::FloatTensorOps;
+    use burn::tensor::TensorData;
+    use burn_cubecl::{CubeBackend, CubeDevice};
+
+    use super::*;
+
+    fn tokens_major(tokens: usize, features: usize) -> CubeTensor {
+        let numbers: Vec<f32> = (0..tokens * features).map(|at| at as f32).collect();
+        let data = TensorData::new(numbers, [tokens, features]);
+        CubeBackend::float_from_data(data, &CubeDevice::default())
+    }
+
+    #[test]
+    fn what_was_made_features_major_is_read_as_it_lies_and_nothing_else_is() {
+        let x = tokens_major(13, 4);
+        assert_eq!(Activations::as_it_lies(x.clone()).major, Major::Tokens);
+        let y = Activations::features_major(&x, 5);
+        assert_eq!((y.tensor.shape()[..].to_vec(), y.buffer.len), (vec![13, 5], 5 * 16));
+        assert_eq!(Activations::as_it_lies(y.tensor.clone()).major, Major::Features);
+        // A transposed tensor is features-major too, but without what kernels read behind the last token.
+        let turned =
+            |tokens, features| CubeBackend::float_transpose(tokens_major(features, tokens));
+        assert_eq!(Activations::as_it_lies(turned(13, 4)).major, Major::Tokens);
+        // It has that where tokens are whole pieces.
+        assert_eq!(Activations::as_it_lies(turned(16, 4)).major, Major::Features);
+        // Tokens of more lie further apart.
+        let part = CubeBackend::float_slice(turned(16, 4), &[(0..7).into(), (0..4).into()]);
+        assert_eq!(Activations::as_it_lies(part).major, Major::Tokens);
+    }
+}

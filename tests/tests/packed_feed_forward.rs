@@ -1,0 +1,91 @@
+//! `burn_sparse::nn::PositionWiseFeedForward`: burn-nn's own where nothing is packed, and the same function where it
+//! is.
+
+use burn::module::Module;
+use burn::nn::activation::ActivationConfig;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_sparse::nn::{PositionWiseFeedForward, PositionWiseFeedForwardConfig, record_dispatch};
+use burn_sparse_tests::models::{one_shot, seeded};
+
+fn input<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    let count = shape.iter().product();
+    let values: Vec<f32> =
+        (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {
+    assert_eq!(found.dims(), expected.dims(), "{what}");
+    let [found, expected] =
+        [found, expected].map(|tensor| tensor.into_data().try_into_vec::<f32>().unwrap());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() < 1e-5, "{what}: {found} instead of {expected}");
+    }
+}
+
+fn configs() -> Vec<PositionWiseFeedForwardConfig> {
+    let config = PositionWiseFeedForwardConfig::new(32, 64);
+    let kinds = [
+        ActivationConfig::Gelu,
+        ActivationConfig::GeluApproximate,
+        ActivationConfig::Relu,
+        ActivationConfig::Tanh,
+    ];
+    kinds.map(|kind| config.clone().with_activation(kind)).to_vec()
+}
+
+#[test]
+fn with_burns_own_record_it_is_burns_own_feed_forward_with_every_activation() {
+    let device = Device::flex();
+    for config in configs() {
+        let stock = seeded(&device, 3, |device| config.init(device));
+        let ours = PositionWiseFeedForward::new(&config, &device);
+        let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
+        assert_eq!(format!("{ours}"), format!("{stock}"));
+        let what = format!("{:?}", config.activation);
+        let x = input([2, 5, 32], &device);
+        close(ours.forward(x.clone()), stock.forward(x), &what);
+        let x = input([32], &device);
+        close(ours.forward(x.clone()), stock.forward(x), &what);
+        assert_eq!(ours.forward(Tensor::<2>::zeros([0, 32], &device)).dims(), [0, 32]);
+    }
+}
+
+#[derive(Module, Debug)]
+struct Net {
+    layers: PositionWiseFeedForward,
+}
+
+#[test]
+fn packed_layers_give_what_masked_ones_give_and_tell_what_ran() {
+    let (trains, device) = (Device::flex().autodiff(), Device::flex());
+    for keys in [
+        "pattern = { kind = \"shfl-bw\", vector = 32 }",
+        "pattern = { kind = \"balanced\", block = 16 }",
+    ] {
+        for config in configs() {
+            let init = |device: &_| Net { layers: PositionWiseFeedForward::new(&config, device) };
+            let net = seeded(&trains, 9, init);
+            let pruned = one_shot(net, &format!("{keys}\nsparsity = 0.75"));
+            let (packed, dense) = (pruned.pack().unwrap().valid(), pruned.model.valid());
+            for tokens in [1, 5, 70] {
+                let x = input([2, tokens, 32], &device);
+                let expected = dense.layers.forward(x.clone());
+                let (found, ran) = record_dispatch(|| packed.layers.forward(x));
+                close(found, expected, &format!("{keys} {:?} {tokens}", config.activation));
+                let weights = [&packed.layers.linear_inner, &packed.layers.linear_outer];
+                let weights = weights.map(|layer| layer.weight.id).to_vec();
+                let ran: Vec<_> = ran.iter().map(|ran| ran.weight).collect();
+                assert_eq!(ran, weights, "{keys}");
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "axis 2 expected 32, got 31")]
+fn inputs_of_other_features_are_refused() {
+    let device = Device::flex();
+    let layers = PositionWiseFeedForward::new(&configs()[0], &device);
+    let _ = layers.forward(input([1, 5, 31], &device));
+}
