@@ -3,7 +3,7 @@
 #
 #     tests/gpu/bundle.sh [OUT.tar.xz]        then there: tests/gpu/run.sh OUT.tar.xz RESULTS
 #
-# The command and the GPU tests, stripped. The bindings are those of CUDA 13.0; the machine's driver must be
+# The command, the GPU tests and a benchmark of a whole block, stripped. The bindings are those of CUDA 13.0; the machine's driver must be
 # at least as new.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,14 +11,15 @@ out=${1:-target/burn-sparse-gpu.tar.xz}
 export CUDARC_CUDA_VERSION=13000 CARGO_PROFILE_RELEASE_DEBUG=0
 
 built=$(cargo build --release --message-format=json-render-diagnostics \
-    -p burn-sparse-cli -p burn-sparse-cube -p burn-sparse-kernels \
+    -p burn-sparse -p burn-sparse-cli -p burn-sparse-cube -p burn-sparse-kernels \
     --features burn-sparse-cli/cuda,burn-sparse-cube/cuda,burn-sparse-kernels/cuda,burn-sparse-kernels/fusion \
-    --bin burn-sparse --test portable --test tensor_core --test operators --test masks --test choice --test conv2d)
+    --bin burn-sparse --test portable --test tensor_core --test operators --test masks --test choice --test conv2d \
+    --bench feed_forward)
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/burn-sparse-gpu"
-for name in burn-sparse portable tensor_core operators masks choice conv2d; do
+for name in burn-sparse portable tensor_core operators masks choice conv2d feed_forward; do
     binary=$(printf '%s\n' "$built" | python3 -c '
 import json, sys
 artifacts = [json.loads(line) for line in sys.stdin]
@@ -28,5 +29,6 @@ print(paths[-1])' "$name")
     strip "$folder/burn-sparse-gpu/$name"
 done
 cp tests/gpu/{dense,probes}.py "$folder/burn-sparse-gpu/"
-tar -C "$folder" -c burn-sparse-gpu | xz -T0 -6 >"$out"
+# Half of every program is that of the next: a dictionary that reaches there makes one of them.
+tar -C "$folder" -c burn-sparse-gpu | xz --lzma2=preset=6,dict=256MiB >"$out"
 ls -l "$out" | awk '{ printf "%s: %.1f MB\n", $NF, $5 / 1e6 }'

@@ -3,9 +3,10 @@
 #
 #     tests/gpu/run.sh BUNDLE.tar.xz RESULTS [STEP...]
 #
-# RESULTS (a folder) gets one log for each test and one JSON file for each measurement, as they end. Steps are
-# tests, command, speeds, device-times and probes; the first three by default. Where PyTorch is installed, cuBLAS is
-# timed on the same shapes, before and after; device-times need Nsight Compute (`ncu`), probes `nvcc`.
+# RESULTS (a folder) gets one log for each test and one JSON file (text, of the feed-forward block) for each
+# measurement, as they end. Steps are tests, command, speeds, device-times and probes; the first three by default.
+# Where PyTorch is installed, cuBLAS is timed on the same shapes, before and after; device-times need Nsight Compute
+# (`ncu`), probes `nvcc`.
 set -uo pipefail
 bundle=$(realpath "$1")
 results=$(mkdir -p "$2" && realpath "$2")
@@ -40,7 +41,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 
 failed=0
 # NAME SECONDS COMMAND...: one result, or the reason why there is none.
-step() {
+result() {
     local name=$1
     shift
     if ours "$@" >"$results/$name.json" 2>"$results/$name.log"; then
@@ -67,9 +68,9 @@ tests() {
 
 # What people run: a model trained and evaluated there, and evaluated on the CPU.
 command_runs() {
-    step train 120 ./burn-sparse train --device cuda:0 --run-dir "$folder/run" --json
-    step eval-cuda 60 ./burn-sparse eval "$folder/run" --device cuda:0 --json
-    step eval-cpu 60 ./burn-sparse eval "$folder/run" --json
+    result train 120 ./burn-sparse train --device cuda:0 --run-dir "$folder/run" --json
+    result eval-cuda 60 ./burn-sparse eval "$folder/run" --device cuda:0 --json
+    result eval-cpu 60 ./burn-sparse eval "$folder/run" --json
 }
 
 cublas() {
@@ -90,24 +91,26 @@ speeds() {
     export BURN_SPARSE_COSTS=built-in
     for vector in 64 128; do
         for shape in $large $square; do
-            step "large-$shape-v$vector" 90 "${bench[@]}" --dtype bf16 --shape $shape \
+            result "large-$shape-v$vector" 90 "${bench[@]}" --dtype bf16 --shape $shape \
                 --pattern "shfl-bw(vector=$vector)" --batch 1024,4096
         done
     done
     for pattern in 'shfl-bw(vector=64)' 'balanced(block=32)'; do
         for shape in $large $square; do
-            step "decode-$shape-${pattern%%(*}" 90 "${bench[@]}" --dtype bf16 --shape $shape \
+            result "decode-$shape-${pattern%%(*}" 90 "${bench[@]}" --dtype bf16 --shape $shape \
                 --pattern "$pattern" --batch 1,8,16,32
         done
     done
-    step "between-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=64)' --batch 64,256
-    step "narrow-groups-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=32)' \
+    result "between-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=64)' --batch 64,256
+    result "narrow-groups-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=32)' \
         --batch 16,1024
-    step "f32-$square" 90 "${bench[@]}" --shape $square --pattern 'shfl-bw(vector=32),balanced(block=32)' \
+    result "f32-$square" 90 "${bench[@]}" --shape $square --pattern 'shfl-bw(vector=32),balanced(block=32)' \
         --batch 1,16,1024
+    # Two layers with GELU between them, transposed and not.
+    result feed-forward 240 ./feed_forward shfl-bw
     unset BURN_SPARSE_COSTS
     # What `select` measures and takes where nobody decides.
-    RUST_LOG=burn_sparse_kernels=debug step "chosen-$square" 120 "${bench[@]}" --dtype bf16 --shape $square \
+    RUST_LOG=burn_sparse_kernels=debug result "chosen-$square" 120 "${bench[@]}" --dtype bf16 --shape $square \
         --pattern 'shfl-bw(vector=64),balanced(block=32)' --batch 1,16,64,256,1024
     cublas after
 }
@@ -118,7 +121,7 @@ device_times() {
     export BURN_SPARSE_COSTS=built-in
     for case in "$large 64 16" "$large 64 1" "$square 64 16" "$large 64 4096" "$large 128 4096"; do
         read -r shape vector batch <<<"$case"
-        step "ncu-$shape-v$vector-b$batch" 60 ncu --clock-control none --csv --page raw --metrics $metrics \
+        result "ncu-$shape-v$vector-b$batch" 60 ncu --clock-control none --csv --page raw --metrics $metrics \
             --launch-skip 60 --launch-count 60 "${bench[@]}" --dtype bf16 --shape "$shape" \
             --pattern "shfl-bw(vector=$vector)" --batch "$batch"
     done
@@ -130,7 +133,7 @@ for step in "$@"; do
     command) command_runs ;;
     speeds) speeds ;;
     device-times) device_times ;;
-    probes) step probes 120 python3 probes.py ;;
+    probes) result probes 120 python3 probes.py ;;
     *) echo "unknown step $step: tests, command, speeds, device-times or probes" >&2 && exit 1 ;;
     esac
 done
