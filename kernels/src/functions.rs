@@ -67,7 +67,7 @@ pub fn sparse_linear_features_major(
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Way {
     pub(crate) kernel: Option<OnDevice>,
-    /// Whether the output may lie so.
+    /// Whether the output may lie feature after feature in memory.
     pub(crate) features_major: bool,
 }
 

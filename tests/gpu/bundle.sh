@@ -3,8 +3,8 @@
 #
 #     tests/gpu/bundle.sh [OUT.tar.xz]        then there: tests/gpu/run.sh OUT.tar.xz RESULTS
 #
-# The command, the GPU tests and a benchmark of a whole block, stripped. The bindings are those of CUDA 13.0; the machine's driver must be
-# at least as new.
+# The command, the GPU tests and a benchmark of a whole block, stripped. The bindings are those of CUDA 13.0; the
+# machine's driver must be at least as new.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-target/burn-sparse-gpu.tar.xz}
@@ -29,6 +29,6 @@ print(paths[-1])' "$name")
     strip "$folder/burn-sparse-gpu/$name"
 done
 cp tests/gpu/{dense,probes}.py "$folder/burn-sparse-gpu/"
-# Half of every program is that of the next: a dictionary that reaches there makes one of them.
+# Half of every program is in the next one too: a dictionary that reaches there makes one of them.
 tar -C "$folder" -c burn-sparse-gpu | xz --lzma2=preset=6,dict=256MiB >"$out"
 ls -l "$out" | awk '{ printf "%s: %.1f MB\n", $NF, $5 / 1e6 }'

@@ -28,7 +28,7 @@ impl Buffer {
     }
 
     pub(crate) fn arg(&self) -> BufferArg {
-        // SAFETY: `len` is what the buffer was made with; kernels check every index against it.
+        // SAFETY: the memory holds `len` elements; kernels clamp or guard every index.
         unsafe { BufferArg::from_raw_parts(self.handle.clone(), self.len.max(1)) }
     }
 

@@ -86,8 +86,10 @@ mod tests {
 
     fn tokens_major(tokens: usize, features: usize) -> CubeTensor {
         let numbers: Vec<f32> = (0..tokens * features).map(|at| at as f32).collect();
-        let data = TensorData::new(numbers, [tokens, features]);
-        CubeBackend::float_from_data(data, &CubeDevice::default())
+        // Flat: CUDA lays rows of a matrix it is given further apart.
+        let data = TensorData::new(numbers, [tokens * features]);
+        let flat = CubeBackend::float_from_data(data, &CubeDevice::default());
+        CubeBackend::float_reshape(flat, [tokens, features].into())
     }
 
     #[test]

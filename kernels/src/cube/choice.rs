@@ -86,14 +86,16 @@ impl Kernel {
 /// Refuses what cannot be launched, or not be counted, on a device.
 fn fits(weight: &Spec, n: usize, device: &CubeDevice) -> Result<(), &'static str> {
     let Spec { rows, cols, layout, .. } = *weight;
-    let groups = match layout {
-        Layout::Grouped { vector } => rows.div_ceil(vector),
-        Layout::Balanced { .. } => rows.div_ceil(TILE_ROWS),
-        Layout::Rows => rows,
+    let (groups, decodes) = match layout {
+        Layout::Grouped { vector } => (rows.div_ceil(vector), vector < 4),
+        Layout::Balanced { .. } => (rows.div_ceil(TILE_ROWS), false),
+        Layout::Rows => (rows, true),
     };
+    // Tokens of a cube that decodes; else a transposition, of which either side may come to lie there, has the
+    // smallest tiles.
+    let along_y = if decodes { n.div_ceil(16) } else { n.max(rows).div_ceil(32) };
     let most = device.client().properties().hardware.max_cube_count;
-    // A decode kernel's cubes hold the fewest tokens.
-    if groups > most.0 as usize || n.div_ceil(FEW / 2) > most.1 as usize {
+    if groups > most.0 as usize || along_y > most.1 as usize {
         return Err("this device launches fewer groups of rows, or of tokens, at once");
     }
     if pitch(n).saturating_mul(rows.max(cols)) > u32::MAX as usize {

@@ -21,9 +21,9 @@ pub struct PositionWiseFeedForward {
     pub linear_inner: Linear,
     /// And back.
     pub linear_outer: Linear,
-    /// Of what is between them.
+    /// Applied to what is between them, in training.
     pub dropout: Dropout,
-    /// Of what is between them.
+    /// Applied between them.
     #[module(skip)]
     pub activation: AnyActivation,
 }
@@ -44,18 +44,19 @@ impl PositionWiseFeedForward {
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [d_model, _] = self.linear_inner.dims();
         assert_shape!(input, [.., d_model]);
-        let shape = input.shape();
-        // Tokens in one axis: it may be the contiguous one between the layers.
-        let x = input.reshape([shape.num_elements() / d_model, d_model]);
         let fused = match &self.activation {
             AnyActivation::Relu(_) => Some(Activation::Relu),
             AnyActivation::Gelu(gelu) if !gelu.approximate => Some(Activation::Gelu),
             _ => None,
         };
-        let x = match fused {
-            Some(activation) => self.linear_inner.forward_to(&self.linear_outer, x, activation),
-            None => self.activation.forward(self.linear_inner.forward(x)),
+        let Some(activation) = fused else {
+            let x = self.activation.forward(self.linear_inner.forward(input));
+            return self.linear_outer.forward(self.dropout.forward(x));
         };
+        let shape = input.shape();
+        // Tokens in one axis: it may be the contiguous one between the layers.
+        let x = input.reshape([shape.num_elements() / d_model, d_model]);
+        let x = self.linear_inner.forward_to(&self.linear_outer, x, activation);
         self.linear_outer.forward(self.dropout.forward(x)).reshape(shape)
     }
 }

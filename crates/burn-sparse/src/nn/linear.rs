@@ -67,8 +67,7 @@ impl Linear {
         input: Tensor<2>,
         activation: Activation,
     ) -> Tensor<2> {
-        let reads = next.choice(&input);
-        match reads {
+        match next.choice(&input) {
             Some(Choice::Sparse { name, .. }) if name.is_features_major() => {
                 self.run(input, activation, sparse_linear_features_major)
             }
@@ -108,7 +107,7 @@ impl Linear {
         activation.apply(linear(input, self.weight.val(), bias))
     }
 
-    /// What runs for as many tokens as `input` has, of whatever features; nothing special where no weight is packed.
+    /// What runs for as many tokens as `input` has, of whatever features; `None` where the weight is not packed.
     fn choice<const D: usize>(&self, input: &Tensor<D>) -> Option<Choice> {
         let packed = self.weight.reparameterization::<Packed>()?;
         let shape = input.shape();
