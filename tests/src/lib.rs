@@ -2,3 +2,4 @@
 
 pub mod fuzzing;
 pub mod models;
+pub mod tensors;

@@ -8,22 +8,7 @@ use burn_sparse::nn::{
     AttentionMask, MultiHeadAttention, MultiHeadAttentionConfig, record_dispatch,
 };
 use burn_sparse_tests::models::{one_shot, seeded};
-
-fn input(shape: [usize; 3], device: &Device) -> Tensor<3> {
-    let count = shape.iter().product();
-    let values: Vec<f32> =
-        (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
-    Tensor::from_data(TensorData::new(values, shape), device)
-}
-
-fn close(found: Tensor<3>, expected: Tensor<3>, what: &str) {
-    assert_eq!(found.dims(), expected.dims(), "{what}");
-    let [found, expected] =
-        [found, expected].map(|tensor| tensor.into_data().try_into_vec::<f32>().unwrap());
-    for (found, expected) in found.iter().zip(&expected) {
-        assert!((found - expected).abs() < 1e-5, "{what}: {found} instead of {expected}");
-    }
-}
+use burn_sparse_tests::tensors::{close, input};
 
 /// Every mask a layer may be given, for two samples of five positions.
 fn masks(device: &Device) -> Vec<(&'static str, AttentionMask)> {

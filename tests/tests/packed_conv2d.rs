@@ -2,20 +2,14 @@
 
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, record_dispatch};
 use burn_sparse_tests::models::{one_shot, seeded};
+use burn_sparse_tests::tensors::input;
 
 #[derive(Module, Debug)]
 struct Net {
     conv: Conv2d,
-}
-
-fn input(shape: [usize; 4], device: &Device) -> Tensor<4> {
-    let count = shape.iter().product();
-    let values: Vec<f32> =
-        (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
-    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 fn net(config: &Conv2dConfig) -> Net {

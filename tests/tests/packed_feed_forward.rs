@@ -4,25 +4,10 @@
 use burn::module::Module;
 use burn::nn::PReluConfig;
 use burn::nn::activation::ActivationConfig;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use burn_sparse::nn::{PositionWiseFeedForward, PositionWiseFeedForwardConfig, record_dispatch};
 use burn_sparse_tests::models::{one_shot, seeded};
-
-fn input<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let count = shape.iter().product();
-    let values: Vec<f32> =
-        (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
-    Tensor::from_data(TensorData::new(values, shape), device)
-}
-
-fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {
-    assert_eq!(found.dims(), expected.dims(), "{what}");
-    let [found, expected] =
-        [found, expected].map(|tensor| tensor.into_data().try_into_vec::<f32>().unwrap());
-    for (found, expected) in found.iter().zip(&expected) {
-        assert!((found - expected).abs() < 1e-5, "{what}: {found} instead of {expected}");
-    }
-}
+use burn_sparse_tests::tensors::{close, input};
 
 fn configs() -> Vec<PositionWiseFeedForwardConfig> {
     let config = PositionWiseFeedForwardConfig::new(32, 64);
