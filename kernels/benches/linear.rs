@@ -1,6 +1,7 @@
 //! The packed operator against Burn's dense product, alternating in one run: `cargo bench --workspace
 //! --bench linear [-- WORD ...]`, where every word must occur in a case's name
-//! (`shfl-bw(vector=32) 1024x1024 75 % batch 128`).
+//! (`shfl-bw(vector=32) 1024x1024 75 % batch 128`); words that are patterns take the place of the usual
+//! ones (`balanced(block=50)`).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -21,12 +22,17 @@ const SAMPLES: usize = 15;
 const SAMPLE_SECONDS: f64 = 2e-3;
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let words = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
+    let (mut patterns, words): (Vec<_>, Vec<_>) =
+        words.partition(|word| word.parse::<Pattern>().is_ok());
+    if patterns.is_empty() {
+        patterns = PATTERNS.map(String::from).to_vec();
+    }
     let device = Device::flex();
     let peak = peak_gflops();
     println!("peak of this machine, all threads: {peak:.0} GFLOP/s");
     for (rows, cols) in SHAPES {
-        for text in PATTERNS {
+        for text in &patterns {
             for sparsity in SPARSITIES {
                 let name =
                     |batch| format!("{text} {rows}x{cols} {:.0} % batch {batch}", 100.0 * sparsity);

@@ -1,5 +1,8 @@
-//! The balanced layout where a block fits a register table: 16 rows at a time, each lane looks up its
-//! own input of the block. Tokens need no transposition, on the way in or out.
+//! The balanced layout where a block fits a table in registers: 16 rows at a time, each lane looks up
+//! its own input of the block. Tokens need no transposition, on the way in or out.
+//!
+//! One instruction looks up among 32 floats. Blocks of up to 64 and 128 take two and four of them, and
+//! choose by the higher bits of the index; a block that is shorter than its table ignores the rest.
 
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
@@ -8,8 +11,11 @@ use super::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout};
 
-/// Tokens that share one reading of the weights: their tables fill 16 registers, their sums 8.
-const TOKENS: usize = 8;
+/// The longest block whose inputs fit registers.
+const LONGEST: usize = 128;
+
+/// Registers of tables, which tokens that share one reading of the weights share too.
+const TABLES: usize = 16;
 
 /// Columns per pass, so that eight tokens' inputs stay in the first-level cache: 32 KB.
 const PASS_COLUMNS: usize = 1024;
@@ -18,7 +24,12 @@ const PASS_COLUMNS: usize = 1024;
 /// tokens use them.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Whether this CPU can look up blocks of this size.
+/// Floats of the table for a block of this length: of two, four or eight registers.
+pub(crate) fn table(block: usize) -> usize {
+    block.next_power_of_two().max(32)
+}
+
+/// Whether this CPU can look up blocks of this length.
 pub(crate) fn fits(block: usize, isa: Isa) -> bool {
     struct Has;
     impl Work for Has {
@@ -27,7 +38,7 @@ pub(crate) fn fits(block: usize, isa: Isa) -> bool {
             S::LOOKS_UP
         }
     }
-    matches!(block, 2 | 4 | 8 | 16 | 32) && dispatch(isa, Has)
+    (2..=LONGEST).contains(&block) && dispatch(isa, Has)
 }
 
 pub(crate) fn run<V: Value>(
@@ -50,8 +61,8 @@ pub(crate) fn run<V: Value>(
             dispatch(isa, LookUp { weight, layout, tiles, x, stride, n, store, y });
         });
     };
-    // The table of every block reads 32 floats: past the input where that is not in whole blocks.
-    if block == 32 && weight.cols.is_multiple_of(32) {
+    // Tables are read whole: past the input, where it is not made of whole ones.
+    if block == table(block) && weight.cols.is_multiple_of(block) {
         return multiply(x, weight.cols);
     }
     let padded = weight.tile_rows();
@@ -81,6 +92,21 @@ impl<V: Value> Work for LookUp<'_, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
+        // SAFETY: passed on.
+        unsafe {
+            match table(self.layout.0) {
+                32 => self.passes::<S, 2>(),
+                64 => self.passes::<S, 4>(),
+                _ => self.passes::<S, 8>(),
+            }
+        }
+    }
+}
+
+impl<V: Value> LookUp<'_, V> {
+    /// Multiplies with tables of `R` registers.
+    #[inline(always)]
+    unsafe fn passes<S: Simd, const R: usize>(&self) {
         let (block, kept) = self.layout;
         let blocks = self.weight.cols.div_ceil(block);
         let pass = (PASS_COLUMNS / block).max(1);
@@ -96,24 +122,22 @@ impl<V: Value> Work for LookUp<'_, V> {
                     // SAFETY: passed on. Few tokens take several slots at a time, each with sums of
                     // its own, to hide the latency of a multiply-add.
                     token += unsafe {
-                        match self.n - token {
-                            1 => self.tokens::<S, 1, 4>(token, tiles, range),
-                            2 => self.tokens::<S, 2, 4>(token, tiles, range),
-                            3 => self.tokens::<S, 3, 2>(token, tiles, range),
-                            4..TOKENS => self.tokens::<S, 4, 2>(token, tiles, range),
-                            _ => self.tokens::<S, TOKENS, 1>(token, tiles, range),
+                        match (self.n - token).min(TABLES / R) {
+                            1 => self.tokens::<S, R, 1, 4>(token, tiles, range),
+                            2 => self.tokens::<S, R, 2, 4>(token, tiles, range),
+                            3 => self.tokens::<S, R, 3, 2>(token, tiles, range),
+                            4..8 => self.tokens::<S, R, 4, 2>(token, tiles, range),
+                            _ => self.tokens::<S, R, 8, 1>(token, tiles, range),
                         }
                     };
                 }
             }
         }
     }
-}
 
-impl<V: Value> LookUp<'_, V> {
     /// Adds the blocks of `range` to the outputs of `T` tokens; answers with `T`.
     #[inline(always)]
-    unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(
+    unsafe fn tokens<S: Simd, const R: usize, const T: usize, const CHAINS: usize>(
         &self,
         token: usize,
         tiles: std::ops::Range<usize>,
@@ -125,8 +149,8 @@ impl<V: Value> LookUp<'_, V> {
         for tile in tiles {
             let row = tile * TILE_ROWS;
             let rows = TILE_ROWS.min(weight.rows - row);
-            // SAFETY: every slot holds 16 values and 16 bytes; 32 floats from any block's start lie
-            // inside the input or its padded copy; a look-up stays in its table. Tiles own their rows.
+            // SAFETY: every slot holds 16 values and 16 bytes; a table of floats from any block's start
+            // lies inside the input or its padded copy; a look-up stays in it. Tiles own their rows.
             unsafe {
                 let mut sums = [[S::zero(); T]; CHAINS];
                 for t in 0..T {
@@ -135,21 +159,23 @@ impl<V: Value> LookUp<'_, V> {
                         if first { self.bias::<S>(row, rows) } else { S::load_first(y, rows) };
                 }
                 for b in range.clone() {
-                    let mut tables = [(S::zero(), S::zero()); T];
+                    let mut tables = [[S::zero(); R]; T];
                     for (t, table) in tables.iter_mut().enumerate() {
                         let x = self.x.as_ptr().add((token + t) * self.stride + b * block);
-                        *table = (S::load(x), S::load(x.add(S::LANES)));
+                        for (r, register) in table.iter_mut().enumerate() {
+                            *register = S::load(x.add(r * S::LANES));
+                        }
                     }
                     let end = if b + 1 == blocks { per_row } else { (b + 1) * kept };
                     let mut slot = b * kept;
                     while slot + CHAINS <= end {
                         for (chain, sums) in sums.iter_mut().enumerate() {
-                            self.slot::<S, T>(tile * per_row + slot + chain, &tables, sums);
+                            self.slot::<S, R, T>(tile * per_row + slot + chain, &tables, sums);
                         }
                         slot += CHAINS;
                     }
                     for slot in slot..end {
-                        self.slot::<S, T>(tile * per_row + slot, &tables, &mut sums[0]);
+                        self.slot::<S, R, T>(tile * per_row + slot, &tables, &mut sums[0]);
                     }
                 }
                 for t in 0..T {
@@ -173,10 +199,10 @@ impl<V: Value> LookUp<'_, V> {
 
     /// Adds one slot of 16 rows to the sums of `T` tokens.
     #[inline(always)]
-    unsafe fn slot<S: Simd, const T: usize>(
+    unsafe fn slot<S: Simd, const R: usize, const T: usize>(
         &self,
         slot: usize,
-        tables: &[(S::F, S::F); T],
+        tables: &[[S::F; R]; T],
         sums: &mut [S::F; T],
     ) {
         // SAFETY: the caller checked the slot.
@@ -184,7 +210,7 @@ impl<V: Value> LookUp<'_, V> {
             let w = V::load::<S>(self.weight.values.as_ptr().add(slot * TILE_ROWS));
             let index = S::index(self.weight.in_block.as_ptr().add(slot * TILE_ROWS));
             for t in 0..T {
-                sums[t] = S::fma(w, S::look_up(tables[t].0, tables[t].1, index), sums[t]);
+                sums[t] = S::fma(w, look_up::<S, R>(&tables[t], index), sums[t]);
             }
         }
     }
@@ -195,5 +221,25 @@ impl<V: Value> LookUp<'_, V> {
         unsafe {
             self.store.bias.map_or(S::zero(), |bias| S::load_first(bias.as_ptr().add(row), rows))
         }
+    }
+}
+
+/// In every lane, the float of the table that its index names.
+#[inline(always)]
+unsafe fn look_up<S: Simd, const R: usize>(table: &[S::F; R], index: S::Index) -> S::F {
+    // SAFETY: passed on.
+    unsafe {
+        let mut found = [S::zero(); 4];
+        for pair in 0..R / 2 {
+            found[pair] = S::look_up(table[2 * pair], table[2 * pair + 1], index);
+        }
+        if R > 2 {
+            found[0] = S::choose(found[0], found[1], index, 32);
+        }
+        if R > 4 {
+            found[2] = S::choose(found[2], found[3], index, 32);
+            found[0] = S::choose(found[0], found[2], index, 64);
+        }
+        found[0]
     }
 }

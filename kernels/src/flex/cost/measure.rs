@@ -6,7 +6,7 @@ use burn::tensor::module::linear;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::fit::{Sample, fit};
-use super::{Costs, DENSE, VECTORS, subject};
+use super::{BLOCKS, Costs, DENSE, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
 use crate::functions::{Way, run};
 use crate::layout::TILE_ROWS;
@@ -60,12 +60,17 @@ pub(super) fn measure() -> Costs {
 
 fn cells() -> Vec<Cell> {
     let mut layouts: Vec<Layout> = VECTORS.map(|vector| Layout::Grouped { vector }).to_vec();
-    // The block of the look-up kernel's widest table; what is kept of it varies.
-    layouts.extend([Layout::Balanced { block: 32, kept: 0 }, Layout::Rows]);
+    // What is kept of a block varies.
+    layouts.extend(BLOCKS.map(|block| Layout::Balanced { block, kept: 0 }));
+    layouts.push(Layout::Rows);
     let mut cells = Vec::new();
     for (rows, cols, kept) in WEIGHTS {
         let bias = tensor([rows]);
-        for (place, &layout) in layouts.iter().enumerate() {
+        let whole = |layout: &Layout| match *layout {
+            Layout::Balanced { block, .. } => cols.is_multiple_of(block),
+            _ => true,
+        };
+        for (place, &layout) in layouts.iter().filter(|layout| whole(layout)).enumerate() {
             let weight = weight(layout, rows, cols, kept);
             let matrix = weight.matrix();
             for (at, n) in TOKENS.into_iter().enumerate() {
@@ -82,8 +87,14 @@ fn cells() -> Vec<Cell> {
                     add(DENSE, Box::new(run) as Box<dyn Fn()>);
                 }
                 for kernel in Kernel::candidates(layout, n, Isa::detect()) {
-                    // One curve for all vectors that this kernel takes: it fills its registers with each.
-                    if kernel == Kernel::Decode && layout != (Layout::Grouped { vector: 32 }) {
+                    // One curve for all vectors or blocks that these kernels take: they fill their registers
+                    // with each.
+                    let once = match (kernel, layout) {
+                        (Kernel::Decode, Layout::Grouped { vector }) => vector == 32,
+                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0],
+                        _ => true,
+                    };
+                    if !once {
                         continue;
                     }
                     let (x, bias, weight) = (x.clone(), bias.clone(), weight.clone());

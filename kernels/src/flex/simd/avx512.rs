@@ -146,6 +146,14 @@ impl Simd for Avx512 {
         // SAFETY: as in `zero`; only five bits of an index count.
         unsafe { _mm512_permutex2var_ps(low, index, high) }
     }
+    #[inline(always)]
+    unsafe fn choose(low: Self::F, high: Self::F, index: Self::Index, bit: i32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let lanes = _mm512_test_epi32_mask(index, _mm512_set1_epi32(bit));
+            _mm512_mask_blend_ps(lanes, low, high)
+        }
+    }
 }
 
 /// The first `count` of 16 lanes.

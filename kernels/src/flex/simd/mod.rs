@@ -125,8 +125,15 @@ pub(crate) trait Simd: Copy + 'static {
     type Index: Copy;
     /// Reads 16 byte indices.
     unsafe fn index(from: *const u8) -> Self::Index;
-    /// In every lane, the float of `low` (indices 0 to 15) or `high` (16 to 31) that its index names.
-    unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F;
+    /// In every lane, the float of `low` (indices 0 to 15) or `high` (16 to 31) that the low five bits of
+    /// its index name.
+    unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {
+        unreachable!("this set has no look-up")
+    }
+    /// `high` in the lanes whose index has this bit, `low` in the others.
+    unsafe fn choose(_low: Self::F, _high: Self::F, _index: Self::Index, _bit: i32) -> Self::F {
+        unreachable!("this set has no look-up")
+    }
 }
 
 /// The instruction sets a kernel can be run with.
