@@ -14,7 +14,7 @@ use crate::{Activation, Layout};
 /// The longest block whose inputs fit registers.
 const LONGEST: usize = 128;
 
-/// Registers of tables, which tokens that share one reading of the weights share too.
+/// Registers for tables, divided among the tokens that share one reading of the weights.
 const TABLES: usize = 16;
 
 /// Columns per pass, so that eight tokens' inputs stay in the first-level cache: 32 KB.
