@@ -11,11 +11,11 @@ use super::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout};
 
-/// The longest block whose inputs fit registers.
-const LONGEST: usize = 128;
+/// Floats of the tables that fit registers: two, four and eight of them.
+pub(crate) const TABLES: [usize; 3] = [32, 64, 128];
 
 /// Registers for tables, divided among the tokens that share one reading of the weights.
-const TABLES: usize = 16;
+const REGISTERS: usize = 16;
 
 /// Columns per pass, so that eight tokens' inputs stay in the first-level cache: 32 KB.
 const PASS_COLUMNS: usize = 1024;
@@ -24,9 +24,9 @@ const PASS_COLUMNS: usize = 1024;
 /// tokens use them.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Floats of the table for a block of this length: of two, four or eight registers.
+/// Floats of the table for a block of this length.
 pub(crate) fn table(block: usize) -> usize {
-    block.next_power_of_two().max(32)
+    block.next_power_of_two().max(TABLES[0])
 }
 
 /// Whether this CPU can look up blocks of this length.
@@ -38,7 +38,7 @@ pub(crate) fn fits(block: usize, isa: Isa) -> bool {
             S::LOOKS_UP
         }
     }
-    (2..=LONGEST).contains(&block) && dispatch(isa, Has)
+    (2..=TABLES[2]).contains(&block) && dispatch(isa, Has)
 }
 
 pub(crate) fn run<V: Value>(
@@ -122,7 +122,7 @@ impl<V: Value> LookUp<'_, V> {
                     // SAFETY: passed on. Few tokens take several slots at a time, each with sums of
                     // its own, to hide the latency of a multiply-add.
                     token += unsafe {
-                        match (self.n - token).min(TABLES / R) {
+                        match (self.n - token).min(REGISTERS / R) {
                             1 => self.tokens::<S, R, 1, 4>(token, tiles, range),
                             2 => self.tokens::<S, R, 2, 4>(token, tiles, range),
                             3 => self.tokens::<S, R, 3, 2>(token, tiles, range),

@@ -6,7 +6,8 @@ use burn::tensor::module::linear;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::fit::{Sample, fit};
-use super::{BLOCKS, Costs, DENSE, VECTORS, subject};
+use super::{Costs, DENSE, VECTORS, subject};
+use crate::flex::look_up::TABLES;
 use crate::flex::{Isa, Kernel};
 use crate::functions::{Way, run};
 use crate::layout::TILE_ROWS;
@@ -60,8 +61,8 @@ pub(super) fn measure() -> Costs {
 
 fn cells() -> Vec<Cell> {
     let mut layouts: Vec<Layout> = VECTORS.map(|vector| Layout::Grouped { vector }).to_vec();
-    // What is kept of a block varies.
-    layouts.extend(BLOCKS.map(|block| Layout::Balanced { block, kept: 0 }));
+    // Blocks that fill a table; what is kept of them varies.
+    layouts.extend(TABLES.map(|block| Layout::Balanced { block, kept: 0 }));
     layouts.push(Layout::Rows);
     let mut cells = Vec::new();
     for (rows, cols, kept) in WEIGHTS {
@@ -91,7 +92,7 @@ fn cells() -> Vec<Cell> {
                     // with each.
                     let once = match (kernel, layout) {
                         (Kernel::Decode, Layout::Grouped { vector }) => vector == 32,
-                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0],
+                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == TABLES[0],
                         _ => true,
                     };
                     if !once {

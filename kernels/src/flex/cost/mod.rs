@@ -58,9 +58,6 @@ const DENSE: &str = "dense";
 /// Vectors whose groups are measured apart: shorter ones fill fewer registers of a tile.
 const VECTORS: [usize; 3] = [4, 8, 32];
 
-/// Blocks whose look-ups are measured apart: each fills a table.
-const BLOCKS: [usize; 3] = [32, 64, 128];
-
 /// What a kernel on a layout is called in a table.
 fn subject(kernel: Kernel, layout: Layout) -> &'static str {
     match (layout, kernel) {
