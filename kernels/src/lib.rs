@@ -7,8 +7,8 @@
 //! | layout | patterns | kernel on Flex |
 //! |---|---|---|
 //! | grouped | shfl-bw, vector-wise, block-wise | `tiles`: dense register tiles over gathered columns; `decode`, up to 8 tokens: weights streamed once |
-//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`, blocks up to 32 and AVX-512: inputs picked in registers |
-//! | rows | unstructured | `rows`: vectors along tokens |
+//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`: vectors along rows, each picks its own inputs of a block |
+//! | rows | unstructured | `rows`: vectors along tokens; `gather`, up to 8 tokens: vectors along the weights of a row |
 //!
 //! [`sparse_conv2d`] runs `tiles` and `rows` on pictures, [`PackedTensors::stack`] makes one weight of several that
 //! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one, as

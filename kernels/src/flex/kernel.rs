@@ -1,5 +1,5 @@
 use super::simd::Isa;
-use super::{decode, look_up};
+use super::{decode, gather};
 use crate::Layout;
 
 /// A way to multiply by a packed weight.
@@ -9,8 +9,10 @@ pub(crate) enum Kernel {
     Decode,
     /// Register tiles of gathered columns, vectors along tokens.
     Tiles,
-    /// In-register look-up of a block's inputs, vectors along 16 rows.
+    /// Every row looks up its own inputs of a block, vectors along 16 rows.
     LookUp,
+    /// Row after row, vectors along its kept weights.
+    Gather,
     /// Row after row, vectors along tokens.
     Rows,
 }
@@ -20,8 +22,8 @@ impl Kernel {
     pub(crate) fn candidates(layout: Layout, n: usize, isa: Isa) -> impl Iterator<Item = Self> {
         let few = match layout {
             Layout::Grouped { vector } => decode::fits(vector, n, isa).then_some(Self::Decode),
-            Layout::Balanced { block, .. } => look_up::fits(block, isa).then_some(Self::LookUp),
-            Layout::Rows => None,
+            Layout::Balanced { .. } => Some(Self::LookUp),
+            Layout::Rows => gather::fits(n).then_some(Self::Gather),
         };
         let many = match layout {
             Layout::Grouped { .. } => Self::Tiles,
@@ -35,6 +37,7 @@ impl Kernel {
             Self::Decode => "decode",
             Self::Tiles => "tiles",
             Self::LookUp => "look-up",
+            Self::Gather => "gather",
             Self::Rows => "rows",
         }
     }

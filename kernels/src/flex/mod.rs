@@ -13,6 +13,7 @@ mod batch_norm;
 mod cost;
 mod decode;
 mod dense_conv2d;
+mod gather;
 mod gradient;
 mod grouped;
 mod kernel;
@@ -27,6 +28,7 @@ mod rows;
 mod simd;
 mod smooth;
 mod store;
+mod table;
 mod tile;
 mod tokens;
 mod value;
@@ -73,6 +75,7 @@ pub(crate) fn run<V: Value>(
         match kernel {
             Kernel::Decode => decode::run(isa, weight, x, store, out),
             Kernel::LookUp => look_up::run(isa, weight, x, store, out),
+            Kernel::Gather => gather::run(isa, weight, x, store, out),
             Kernel::Tiles | Kernel::Rows => {
                 let (cols, rows) = (weight.cols, weight.rows);
                 tile::run(isa, weight, &Lines { x, cols, y: out, rows }, store);

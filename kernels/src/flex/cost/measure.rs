@@ -6,8 +6,7 @@ use burn::tensor::module::linear;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::fit::{Sample, fit};
-use super::{Costs, DENSE, VECTORS, subject};
-use crate::flex::look_up::TABLES;
+use super::{BLOCKS, CACHED, Costs, DENSE, Matrix, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
 use crate::functions::{Way, run};
 use crate::layout::TILE_ROWS;
@@ -19,6 +18,9 @@ const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// Rows, columns, and how many of 16 weights are kept: large and small, dense and thin, wide and tall.
 const WEIGHTS: [(usize, usize, usize); 6] =
     [(32, 32, 8), (384, 384, 8), (384, 384, 1), (1024, 1024, 4), (32, 1536, 4), (1536, 32, 4)];
+
+/// Rows and columns of a weight that no cache keeps: 64 MB.
+const LARGE: (usize, usize) = (4096, 4096);
 
 /// Rounds over the whole table, of which the fastest run of every cell counts: whatever else goes on on
 /// the machine can only slow a run, and rarely lasts through all of them.
@@ -56,13 +58,32 @@ pub(super) fn measure() -> Costs {
     let nanoseconds = samples
         .into_iter()
         .map(|(subject, curve)| (subject.to_string(), curve.iter().map(fitted).collect()));
-    Costs { machine: String::new(), tokens: TOKENS.to_vec(), nanoseconds: nanoseconds.collect() }
+    let cached = Costs {
+        machine: String::new(),
+        tokens: TOKENS.to_vec(),
+        nanoseconds: nanoseconds.collect(),
+        memory: 0.0,
+    };
+    Costs { memory: memory(&cached), ..cached }
+}
+
+/// Nanoseconds that a byte from memory adds, by a dense product with one token.
+fn memory(cached: &Costs) -> f64 {
+    let (rows, cols) = LARGE;
+    let matrix = Matrix { rows, cols, layout: Layout::Rows, kept: 0 };
+    let (x, dense) = (tensor([1, cols]), tensor([cols, rows]));
+    let run = move || {
+        black_box(linear(x.clone(), dense.clone(), None));
+    };
+    let best = (0..ROUNDS).map(|_| fastest(&run)).fold(f64::INFINITY, f64::min);
+    let extra = best - cached.predict(DENSE, &matrix, 1);
+    (1e9 * extra / (matrix.bytes(DENSE) - CACHED) as f64).max(0.0)
 }
 
 fn cells() -> Vec<Cell> {
     let mut layouts: Vec<Layout> = VECTORS.map(|vector| Layout::Grouped { vector }).to_vec();
     // Blocks that fill a table; what is kept of them varies.
-    layouts.extend(TABLES.map(|block| Layout::Balanced { block, kept: 0 }));
+    layouts.extend(BLOCKS.map(|block| Layout::Balanced { block, kept: 0 }));
     layouts.push(Layout::Rows);
     let mut cells = Vec::new();
     for (rows, cols, kept) in WEIGHTS {
@@ -92,7 +113,7 @@ fn cells() -> Vec<Cell> {
                     // with each.
                     let once = match (kernel, layout) {
                         (Kernel::Decode, Layout::Grouped { vector }) => vector == 32,
-                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == TABLES[0],
+                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0],
                         _ => true,
                     };
                     if !once {

@@ -4,7 +4,8 @@
 //! A call on `n` tokens takes `call + kept · k + cells · c + edges · e`: the kept weights; the cells, for
 //! what is done once per block (or per weight of a dense matrix); rows and columns together, for what is
 //! transposed. The four coefficients are measured for some `n` ([`measure`]) and the time between them is
-//! drawn straight.
+//! drawn straight. A weight that is larger than [`CACHED`] adds a time for each of its other bytes: they come
+//! from memory.
 
 mod cache;
 mod fit;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::weight::padded;
-use super::{Isa, Kernel, look_up};
+use super::{Isa, Kernel};
 use crate::Layout;
 
 /// The size of a packed weight.
@@ -55,8 +56,14 @@ pub(crate) fn choose_tiled(matrix: &Matrix, n: usize, isa: Isa) -> Chosen {
 /// What Burn's dense product is called in a table.
 const DENSE: &str = "dense";
 
+/// Bytes of a weight that the measured coefficients hold for: all of them stay in a cache between two calls.
+const CACHED: usize = 4 << 20;
+
 /// Vectors whose groups are measured apart: shorter ones fill fewer registers of a tile.
 const VECTORS: [usize; 3] = [4, 8, 32];
+
+/// Blocks that are measured apart: the longest of each kind of table ([`super::table`]).
+const BLOCKS: [usize; 4] = [32, 64, 128, 256];
 
 /// What a kernel on a layout is called in a table.
 fn subject(kernel: Kernel, layout: Layout) -> &'static str {
@@ -65,12 +72,18 @@ fn subject(kernel: Kernel, layout: Layout) -> &'static str {
         (Layout::Grouped { vector }, _) if vector < VECTORS[1] => "grouped-4-tiles",
         (Layout::Grouped { vector }, _) if vector < VECTORS[2] => "grouped-8-tiles",
         (Layout::Grouped { .. }, _) => "grouped-32-tiles",
-        (Layout::Balanced { block, .. }, Kernel::LookUp) => match look_up::table(block) {
-            32 => "balanced-32-look-up",
-            64 => "balanced-64-look-up",
-            _ => "balanced-128-look-up",
-        },
+        (Layout::Balanced { block, .. }, Kernel::LookUp) if block <= BLOCKS[0] => {
+            "balanced-32-look-up"
+        }
+        (Layout::Balanced { block, .. }, Kernel::LookUp) if block <= BLOCKS[1] => {
+            "balanced-64-look-up"
+        }
+        (Layout::Balanced { block, .. }, Kernel::LookUp) if block <= BLOCKS[2] => {
+            "balanced-128-look-up"
+        }
+        (Layout::Balanced { .. }, Kernel::LookUp) => "balanced-256-look-up",
         (Layout::Balanced { .. }, _) => "balanced-rows",
+        (Layout::Rows, Kernel::Gather) => "unstructured-gather",
         (Layout::Rows, _) => "unstructured-rows",
     }
 }
@@ -84,6 +97,8 @@ pub(crate) struct Costs {
     tokens: Vec<usize>,
     /// Nanoseconds: call, kept weight, cell, edge; for each of `tokens`.
     nanoseconds: BTreeMap<String, Vec<[f64; 4]>>,
+    /// Nanoseconds of a byte from memory.
+    memory: f64,
 }
 
 impl Costs {
@@ -103,6 +118,12 @@ impl Costs {
 
     /// Seconds of a call; infinity for what has not been measured.
     fn predict(&self, subject: &str, matrix: &Matrix, n: usize) -> f64 {
+        let from_memory = matrix.bytes(subject).saturating_sub(CACHED);
+        self.predict_cached(subject, matrix, n) + 1e-9 * self.memory * from_memory as f64
+    }
+
+    /// Seconds of a call whose weight is in a cache.
+    fn predict_cached(&self, subject: &str, matrix: &Matrix, n: usize) -> f64 {
         let Some(curve) = self.nanoseconds.get(subject).filter(|curve| !curve.is_empty()) else {
             return f64::INFINITY;
         };
@@ -123,6 +144,16 @@ impl Costs {
 }
 
 impl Matrix {
+    /// Of the weight, in f32.
+    fn bytes(&self, subject: &str) -> usize {
+        match self.layout {
+            _ if subject == DENSE => 4 * self.rows * self.cols,
+            Layout::Grouped { vector } => 4 * (self.kept + self.kept / vector),
+            Layout::Balanced { .. } => 5 * self.kept,
+            Layout::Rows => 8 * self.kept,
+        }
+    }
+
     /// What the coefficients of a subject are multiplied with.
     fn terms(&self, subject: &str) -> [f64; 4] {
         let cells = (self.rows * self.cols) as f64;
@@ -144,7 +175,7 @@ impl Matrix {
 }
 
 /// The costs of this machine. The first call of a process reads them from the user's cache folder; the
-/// first on a machine measures them, which takes about a second. While one thread does, and where
+/// first on a machine measures them, which takes two seconds. While one thread does, and where
 /// `BURN_SPARSE_COSTS=built-in` asks for it, those of the machine this was written on serve.
 fn costs() -> &'static Costs {
     static COSTS: OnceLock<Costs> = OnceLock::new();
@@ -187,6 +218,7 @@ mod tests {
             machine: String::new(),
             tokens: vec![4, 8],
             nanoseconds: [(DENSE.into(), curve)].into(),
+            memory: 2.0,
         };
         let matrix = matrix(2, 2, 1);
         let seconds = [1, 4, 5, 6, 8, 16].map(|n| costs.predict(DENSE, &matrix, n) * 1e9);
@@ -194,6 +226,23 @@ mod tests {
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
         assert_eq!(costs.predict("unheard-of", &matrix, 1), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_cache_takes_its_time_from_memory() {
+        let curve = vec![[10.0, 0.0, 0.0, 0.0]];
+        let costs = Costs {
+            machine: String::new(),
+            tokens: vec![1],
+            nanoseconds: [(DENSE.into(), curve.clone()), ("unstructured-rows".into(), curve)]
+                .into(),
+            memory: 0.5,
+        };
+        let large = matrix(1025, 1024, 1024 * 512 + 3);
+        let seconds = |subject| costs.predict(subject, &large, 1) * 1e9;
+        // A row of 1024 floats; three weights of eight bytes with their ids.
+        assert!((seconds(DENSE) - (10.0 + 2048.0)).abs() < 1e-6);
+        assert!((seconds("unstructured-rows") - (10.0 + 12.0)).abs() < 1e-6);
     }
 
     #[test]

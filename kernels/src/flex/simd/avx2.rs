@@ -116,7 +116,42 @@ impl Simd for Avx2 {
         }
     }
 
-    type Index = ();
+    type Index = __m256i;
 
-    unsafe fn index(_from: *const u8) -> Self::Index {}
+    #[inline(always)]
+    unsafe fn in_block(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds eight bytes.
+        unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds eight ids.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; the caller vouches for the named floats.
+        unsafe { _mm256_i32gather_ps::<4>(from, index) }
+    }
+
+    const TABLE_REGISTERS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; a permutation reads three bits of an index.
+        unsafe {
+            let low = _mm256_permutevar8x32_ps(low, index);
+            let high = _mm256_permutevar8x32_ps(high, index);
+            Self::choose(low, high, index, 8)
+        }
+    }
+    #[inline(always)]
+    unsafe fn choose(low: Self::F, high: Self::F, index: Self::Index, bit: i32) -> Self::F {
+        // SAFETY: as in `zero`. A blend looks at the highest bit of a lane.
+        unsafe {
+            let highest = _mm256_set1_epi32(bit.leading_zeros() as i32);
+            let highest = _mm256_castsi256_ps(_mm256_sllv_epi32(index, highest));
+            _mm256_blendv_ps(low, high, highest)
+        }
+    }
 }

@@ -133,14 +133,26 @@ impl Simd for Avx512 {
         }
     }
 
-    const LOOKS_UP: bool = true;
     type Index = __m512i;
 
     #[inline(always)]
-    unsafe fn index(from: *const u8) -> Self::Index {
+    unsafe fn in_block(from: *const u8) -> Self::Index {
         // SAFETY: as in `zero`; `from` holds 16 bytes.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
     }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds 16 ids.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; the caller vouches for the named floats.
+        unsafe { _mm512_i32gather_ps::<4>(index, from) }
+    }
+
+    const TABLE_REGISTERS: usize = 16;
+
     #[inline(always)]
     unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F {
         // SAFETY: as in `zero`; only five bits of an index count.

@@ -119,14 +119,19 @@ pub(crate) trait Simd: Copy + 'static {
         }
     }
 
-    /// Whether [`Self::look_up`] is one instruction of this set, on vectors of 16.
-    const LOOKS_UP: bool = false;
-    /// A byte index for every lane.
+    /// An index, below 2^31, for every lane.
     type Index: Copy;
-    /// Reads 16 byte indices.
-    unsafe fn index(from: *const u8) -> Self::Index;
-    /// In every lane, the float of `low` (indices 0 to 15) or `high` (16 to 31) that the low five bits of
-    /// its index name.
+    /// Reads `LANES` bytes.
+    unsafe fn in_block(from: *const u8) -> Self::Index;
+    /// Reads `LANES` ids that are not negative.
+    unsafe fn columns(from: *const i32) -> Self::Index;
+    /// In every lane, the float that its index names, from `from` on.
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F;
+
+    /// Registers that tables may fill, for [`Self::look_up`]; none where the set has no such instruction.
+    const TABLE_REGISTERS: usize = 0;
+    /// In every lane, the float of `low` or, after its `LANES` floats, of `high` that its index names. No
+    /// other bits of an index count than those that name one.
     unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {
         unreachable!("this set has no look-up")
     }

@@ -68,7 +68,24 @@ impl Simd for Neon {
         unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from.cast()))) }
     }
 
-    type Index = ();
+    type Index = [u32; 4];
 
-    unsafe fn index(_from: *const u8) -> Self::Index {}
+    #[inline(always)]
+    unsafe fn in_block(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds four bytes.
+        unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds four ids.
+        unsafe { from.cast::<[u32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; the caller vouches for the named floats.
+        unsafe {
+            let lanes = index.map(|i| *from.add(i as usize));
+            Self::load(lanes.as_ptr())
+        }
+    }
 }

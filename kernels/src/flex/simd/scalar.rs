@@ -53,7 +53,21 @@ impl Simd for Scalar {
         std::array::from_fn(|i| a[i] / b[i])
     }
 
-    type Index = ();
+    type Index = [u32; 4];
 
-    unsafe fn index(_from: *const u8) -> Self::Index {}
+    #[inline(always)]
+    unsafe fn in_block(from: *const u8) -> Self::Index {
+        // SAFETY: `from` holds four bytes.
+        unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: `from` holds four ids.
+        unsafe { from.cast::<[u32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: the caller vouches for the named floats.
+        index.map(|i| unsafe { *from.add(i as usize) })
+    }
 }
