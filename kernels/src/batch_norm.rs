@@ -7,7 +7,7 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 
-use crate::flex::{BatchNorm, Statistics, tensor};
+use crate::flex::{BatchNorm, Statistics, on_flex, tensor};
 
 /// A batch that was normalized in training.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct BatchNormalized {
 ///
 /// # Panics
 /// When shapes do not fit, or there is no value to normalize by.
-pub fn batch_norm_relu(
+pub fn batch_norm_relu_train(
     x: &Tensor<4>,
     gamma: &Tensor<1>,
     beta: &Tensor<1>,
@@ -45,11 +45,15 @@ pub fn batch_norm_relu(
     let [batch, channels, height, width] = x_shape;
     assert!(
         batch * height * width > 0,
-        "batch_norm_relu: {x_shape:?} has no values to normalize by"
+        "batch_norm_relu_train: {x_shape:?} has no values to normalize by"
     );
-    assert_eq!([gamma.dims(), beta.dims()], [[channels]; 2], "batch_norm_relu: gamma and beta");
+    assert_eq!(
+        [gamma.dims(), beta.dims()],
+        [[channels]; 2],
+        "batch_norm_relu_train: gamma and beta"
+    );
     if let Some(shortcut) = shortcut {
-        assert_eq!(shortcut.dims(), x_shape, "batch_norm_relu: shortcut");
+        assert_eq!(shortcut.dims(), x_shape, "batch_norm_relu_train: shortcut");
         if shortcut.dtype() != DType::F32 {
             return None;
         }
@@ -79,6 +83,49 @@ pub fn batch_norm_relu(
     };
     let output = Tensor::from_primitive::<Differentiated>(y);
     Some(BatchNormalized { output, mean, variance })
+}
+
+/// The same by statistics that are known, as when nothing is trained: on the CPU, without a gradient; nothing
+/// elsewhere. Burn makes it of some seven passes.
+///
+/// # Shapes
+/// - `x`, `shortcut`: `[batch, channels, height, width]`
+/// - `gamma`, `beta`, `mean`, `variance`: `[channels]`
+///
+/// # Panics
+/// When shapes do not fit.
+pub fn batch_norm_relu(
+    x: &Tensor<4>,
+    [gamma, beta]: [&Tensor<1>; 2],
+    [mean, variance]: [&Tensor<1>; 2],
+    epsilon: f64,
+    shortcut: Option<&Tensor<4>>,
+) -> Option<Tensor<4>> {
+    let x_shape = x.dims();
+    let [batch, channels, height, width] = x_shape;
+    let of_channels = [gamma, beta, mean, variance];
+    let dims = of_channels.map(Tensor::dims);
+    assert_eq!(dims, [[channels]; 4], "batch_norm_relu: gamma, beta, mean and variance");
+    if let Some(shortcut) = shortcut {
+        assert_eq!(shortcut.dims(), x_shape, "batch_norm_relu: shortcut");
+    }
+    let [gamma, beta, mean, variance] = of_channels.map(on_flex);
+    let x = on_flex(x)?;
+    let shortcut = match shortcut {
+        Some(shortcut) => Some(on_flex(shortcut)?),
+        None => None,
+    };
+    let shortcut = match &shortcut {
+        Some(shortcut) => Some(shortcut.as_slice()?),
+        None => None,
+    };
+    let values = |tensor: Option<FlexTensor>| Some(tensor?.as_slice::<f32>()?.to_vec());
+    let statistics = Statistics { mean: values(mean)?, variance: values(variance)? };
+    let (gamma, beta) = (values(gamma)?, values(beta)?);
+    let shape = [batch, channels, height * width];
+    let norm = BatchNorm { x: x.as_slice()?, shape, gamma: &gamma, epsilon };
+    let y = norm.by(&statistics, &beta, shortcut);
+    Some(Tensor::from_primitive::<Flex>(tensor(y, x_shape)))
 }
 
 /// What the gradient is made of.

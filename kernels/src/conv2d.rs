@@ -1,6 +1,6 @@
 use burn::backend::Flex;
 use burn::tensor::ops::PadMode;
-use burn::tensor::{DType, Tensor, s};
+use burn::tensor::{Tensor, s};
 
 use crate::flex::{self, Store};
 use crate::functions::{Way, run};
@@ -77,11 +77,10 @@ fn on_cpu(
     activation: Activation,
     window: &Window,
 ) -> Option<Tensor<4>> {
-    let tracked = x.is_autodiff() || weight.values.is_autodiff();
-    if tracked || x.dtype() != DType::F32 || !flex::reads(weight.values.dtype()) {
+    if weight.values.is_autodiff() || !flex::reads(weight.values.dtype()) {
         return None;
     }
-    let x = x.clone().try_into_primitive::<Flex>().ok()?.to_contiguous();
+    let x = flex::on_flex(x)?;
     let values = weight.values.clone().try_into_primitive::<Flex>().ok()?;
     let int =
         |index: &Tensor<1, burn::tensor::Int>| index.clone().try_into_primitive::<Flex>().ok();

@@ -12,7 +12,8 @@
 //!
 //! [`sparse_conv2d`] runs `tiles` and `rows` on pictures, [`PackedTensors::stack`] makes one weight of several that
 //! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one, as
-//! [`dense_conv2d`] does a dense convolution and [`batch_norm_relu`] what follows it.
+//! [`dense_conv2d`] does a dense convolution and [`batch_norm_relu_train`] what follows it ([`batch_norm_relu`] when
+//! nothing is trained).
 //!
 //! Which of them runs, or Burn's dense product where that is faster, follows from the costs of the machine,
 //! measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
@@ -37,7 +38,7 @@ mod place;
 mod select;
 mod stack;
 
-pub use batch_norm::{BatchNormalized, batch_norm_relu};
+pub use batch_norm::{BatchNormalized, batch_norm_relu, batch_norm_relu_train};
 pub use checked::Checked;
 pub use conv2d::{Window, sparse_conv2d};
 pub use dense_conv2d::dense_conv2d;

@@ -150,20 +150,24 @@ const WORTH_IT: f64 = 0.85;
 const WORTH_IT_THIN: f64 = 0.5;
 const THIN: usize = 64;
 
+fn worth_it(weight: &PackedTensors) -> f64 {
+    if weight.rows.min(weight.cols) < THIN { WORTH_IT_THIN } else { WORTH_IT }
+}
+
 /// Rows below which the dense product is that of a few vectors, for which Burn has kernels of its own.
 const FEW_ROWS: usize = 8;
 
 /// Chooses the kernel for `n` tokens of type `dtype`: the one answer that dispatch, reports and
 /// benchmarks share.
 ///
-/// On the CPU it rests on the costs of this machine, measured when they are first asked for (about a
-/// second) and kept in the user's cache folder; on a GPU on the products themselves, by every kernel that may be
+/// On the CPU it rests on the costs of this machine, measured when they are first asked for (two
+/// seconds) and kept in the user's cache folder; on a GPU on the products themselves, by every kernel that may be
 /// the fastest, measured when a weight of this size and so many tokens, up to the next power of two, are first
 /// asked for. `BURN_SPARSE_COSTS=built-in` takes the costs of the machine this was written on, and on a GPU the
 /// sparse kernel that is expected to be fastest. On training devices a sparse kernel runs at any cost: the dense
 /// product would unpack the weight at every step.
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
-    let choice = select_by(weight, n, dtype, device, flex::choose);
+    let choice = select_by(weight, n, dtype, device, flex::choose, worth_it(weight));
     #[cfg(feature = "cubecl-backend")]
     if let Choice::Sparse { name: KernelName { backend: "cube", .. }, .. } = choice
         && !device.is_autodiff()
@@ -186,9 +190,10 @@ fn faster(choice: Choice, found: Option<crate::cube::Measured>) -> Choice {
 }
 
 /// Chooses the kernel for a convolution with `n` output pixels, as [`select`] does for tokens; on the CPU
-/// among those that read windows from the pictures themselves.
+/// among those that read windows from the pictures themselves. What is expected of Burn's product leaves out that
+/// its windows are unfolded first, which makes good for the error on thin matrices.
 pub fn select_conv2d(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
-    select_by(weight, n, dtype, device, flex::choose_tiled)
+    select_by(weight, n, dtype, device, flex::choose_tiled, WORTH_IT)
 }
 
 fn select_by(
@@ -197,6 +202,7 @@ fn select_by(
     dtype: DType,
     device: &Device,
     on_cpu: fn(&flex::Matrix, usize, Isa) -> flex::Chosen,
+    worth_it: f64,
 ) -> Choice {
     let family = match weight.layout {
         Layout::Grouped { .. } => "grouped",
@@ -232,9 +238,8 @@ fn select_by(
     let isa = Isa::detect();
     let chosen = on_cpu(&weight.matrix(), n, isa);
     let predicted = Predicted { sparse_us: chosen.sparse * 1e6, dense_us: chosen.dense * 1e6 };
-    let thin = weight.rows.min(weight.cols) < THIN;
     let few = weight.rows < FEW_ROWS;
-    let slower = few || chosen.sparse > if thin { WORTH_IT_THIN } else { WORTH_IT } * chosen.dense;
+    let slower = few || chosen.sparse > worth_it * chosen.dense;
     if slower && !trains {
         return Choice::Dense { reason: Reason::Slower(predicted) };
     }

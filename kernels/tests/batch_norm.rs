@@ -1,9 +1,9 @@
-//! Batch normalization in training against Burn's own, and its gradients.
+//! Batch normalization, in training and by known statistics, against Burn's own, and its gradients.
 
 use burn::tensor::activation::relu;
-use burn::tensor::module::batch_norm_train;
+use burn::tensor::module::{batch_norm, batch_norm_train};
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_sparse_kernels::batch_norm_relu;
+use burn_sparse_kernels::{batch_norm_relu, batch_norm_relu_train};
 
 fn noise(seed: usize, len: usize) -> Vec<f32> {
     // Far from zero, with a spread of its own in every run: what a sum of squares would lose digits by.
@@ -29,7 +29,7 @@ fn trained(ours: bool, shape: [usize; 4], with_shortcut: bool) -> Vec<(&'static 
     let added = with_shortcut.then_some(&shortcut);
     let (y, mean, variance) = match ours {
         true => {
-            let found = batch_norm_relu(&x, &gamma, &beta, 1e-5, added).unwrap();
+            let found = batch_norm_relu_train(&x, &gamma, &beta, 1e-5, added).unwrap();
             (found.output, found.mean, found.variance)
         }
         false => {
@@ -91,8 +91,56 @@ fn what_is_not_a_number_stays_one() {
     let device = Device::flex().autodiff();
     let x = Tensor::<4>::full([2, 1, 2, 2], f32::NAN, &device);
     let (gamma, beta) = (Tensor::ones([1], &device), Tensor::zeros([1], &device));
-    let found = batch_norm_relu(&x, &gamma, &beta, 1e-5, None).unwrap();
+    let found = batch_norm_relu_train(&x, &gamma, &beta, 1e-5, None).unwrap();
     assert!(values(found.output.inner()).iter().all(|y| y.is_nan()));
+}
+
+#[test]
+fn normalization_by_known_statistics_is_burns_own() {
+    let device = Device::flex();
+    let inner = |tensor: Tensor<1>| tensor.inner();
+    for shape in [[5, 3, 7, 9], [2, 1, 1, 1], [3, 33, 4, 8], [1, 2, 31, 3], [16, 64, 32, 32]] {
+        let x = Tensor::<4>::from_data(
+            TensorData::new(noise(3, shape.iter().product()), shape),
+            &device,
+        );
+        // In another order in memory than its shape's.
+        let shortcut = (x.clone() - 6.0).swap_dims(2, 3) * 1.0;
+        let shortcut = shortcut.swap_dims(2, 3);
+        let [gamma, beta, mean, variance] =
+            [1, 2, 3, 4].map(|seed| inner(leaf(seed, [shape[1]], &device.clone().autodiff())));
+        let normalized = batch_norm(
+            x.clone(),
+            gamma.clone(),
+            beta.clone(),
+            mean.clone(),
+            variance.clone(),
+            1e-5,
+        );
+        for added in [None, Some(&shortcut)] {
+            let found =
+                batch_norm_relu(&x, [&gamma, &beta], [&mean, &variance], 1e-5, added).unwrap();
+            let expected = match added {
+                Some(added) => normalized.clone() + added.clone(),
+                None => normalized.clone(),
+            };
+            let (found, expected) = (values(found), values(relu(expected)));
+            assert_eq!(found.len(), expected.len());
+            for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
+                assert!(near, "{at} of {shape:?}: {found}, not {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic = "batch_norm_relu: gamma, beta, mean and variance"]
+fn statistics_of_other_channels_are_refused() {
+    let device = Device::flex();
+    let x = Tensor::<4>::zeros([2, 3, 4, 4], &device);
+    let [right, wrong] = [3, 4].map(|channels| Tensor::<1>::ones([channels], &device));
+    batch_norm_relu(&x, [&right, &right], [&right, &wrong], 1e-5, None);
 }
 
 #[test]
@@ -100,5 +148,5 @@ fn what_is_not_trained_is_left_to_burn() {
     let device = Device::flex();
     let x = Tensor::<4>::zeros([2, 3, 4, 4], &device);
     let (gamma, beta) = (Tensor::ones([3], &device), Tensor::zeros([3], &device));
-    assert!(batch_norm_relu(&x, &gamma, &beta, 1e-5, None).is_none());
+    assert!(batch_norm_relu_train(&x, &gamma, &beta, 1e-5, None).is_none());
 }

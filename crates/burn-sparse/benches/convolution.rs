@@ -19,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    println!("{:<66} {:>11} {:>11}", "", "dense", "packed");
+    println!("{:<66} {:>11} {:>11} {:>11}", "", "Burn", "ours dense", "packed");
     // In, out, side of the kernel and of the picture.
     for shape in [
         (16, 16, 3, 32),
@@ -47,6 +47,16 @@ fn main() {
             let norm = BatchNormConfig::new(out).init(&Device::flex().autodiff());
             let stock = |x| relu(norm.forward(x));
             train(&name, [128, out, side, side], &stock, &|x| batch_norm_relu(&norm, x, None));
+        }
+        for batch in [1, 32] {
+            let name = format!("norm and relu, {out} on {side}x{side} batch {batch}");
+            if wanted(&name) {
+                let norm = BatchNormConfig::new(out).init(&Device::flex());
+                let stock = |x| relu(norm.forward(x));
+                let shape = [batch, out, side, side];
+                infer(&name, shape, [&stock, &|x| batch_norm_relu(&norm, x, None)]);
+                println!();
+            }
         }
         for pattern in
             ["{ kind = \"balanced\", block = 32 }", "{ kind = \"shfl-bw\", vector = 16 }"]
@@ -79,6 +89,19 @@ fn train(name: &str, shape: [usize; 4], stock: Layered<'_>, ours: Layered<'_>) {
     println!("{name:<66} {stock_us:>8.1} us {ours_us:>8.1} us  {:5.2}x", stock / ours);
 }
 
+/// Prints the time of each run on such pictures, and how many times as fast as the first the others are.
+fn infer<const N: usize>(name: &str, shape: [usize; 4], runs: [Layered<'_>; N]) {
+    let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex());
+    let repeated = runs.map(|run| {
+        let x = x.clone();
+        move |repeats: usize| (0..repeats).for_each(|_| drop(black_box(run(x.clone()))))
+    });
+    let seconds = alternate(1, repeated.each_ref().map(|run| run as &dyn Fn(usize)));
+    print!("{name:<66}");
+    seconds.iter().for_each(|seconds| print!(" {:>8.1} us", 1e6 * seconds));
+    seconds[1..].iter().for_each(|other| print!("  {:5.2}x", seconds[0] / other));
+}
+
 #[derive(Module, Debug)]
 struct Layer {
     conv: Conv2d,
@@ -105,21 +128,12 @@ fn time(
     let pruned = plan.attach(layer).and_then(|sparse| sparse.finish()).expect("masks");
     let packed = pruned.pack().expect("packed").valid().conv;
 
+    let stock = config.init(&device);
     let shape = [batch, config.channels[0], side, side];
-    let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device);
-    let [of_dense, sparse] = alternate(
-        1,
-        [
-            &|repeats| (0..repeats).for_each(|_| drop(black_box(dense.forward(x.clone())))),
-            &|repeats| (0..repeats).for_each(|_| drop(black_box(packed.forward(x.clone())))),
-        ],
-    );
-    let (_, ran) = record_dispatch(|| packed.forward(x.clone()));
-    println!(
-        "{name:<66} {:>8.1} us {:>8.1} us  {:5.2}x  {}",
-        1e6 * of_dense,
-        1e6 * sparse,
-        of_dense / sparse,
-        ran[0].choice,
-    );
+    let [of_stock, of_dense, of_packed]: [Layered<'_>; 3] =
+        [&|x| stock.forward(x), &|x| dense.forward(x), &|x| packed.forward(x)];
+    infer(name, shape, [of_stock, of_dense, of_packed]);
+    let x = Tensor::<4>::zeros(shape, &device);
+    let (_, ran) = record_dispatch(|| packed.forward(x));
+    println!("  {}", ran[0].choice);
 }

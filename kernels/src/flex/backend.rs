@@ -1,6 +1,6 @@
 use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::tensor::{Bytes, DType, Element, Shape};
+use burn::tensor::{Bytes, DType, Element, Shape, Tensor};
 use burn_flex::FlexTensor;
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -119,6 +119,14 @@ fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
 
 fn bytes(mask: &FlexTensor) -> &[u8] {
     mask.as_slice().expect("masks are bytes")
+}
+
+/// A tensor of f32 in the CPU's memory, in row order, that no gradient is wanted of.
+pub(crate) fn on_flex<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
+    if tensor.is_autodiff() || tensor.dtype() != DType::F32 {
+        return None;
+    }
+    Some(tensor.clone().try_into_primitive::<Flex>().ok()?.to_contiguous())
 }
 
 /// Values in row order as a tensor.

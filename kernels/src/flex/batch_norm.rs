@@ -2,12 +2,11 @@ use std::mem::MaybeUninit;
 
 use rayon::prelude::*;
 
+use super::parallel::{Shared, for_each_part, part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
 
-/// Normalization by the statistics of the batch, channel by channel (Ioffe and Szegedy, 2015, algorithm 1), and what
-/// follows it in a residual network: `y = relu((x - mean) / deviation · gamma + beta + shortcut)`.
-///
-/// A channel is one thread's, and stays in its cache from one pass to the next.
+/// Batch normalization and what follows it in a residual network: `y = relu((x - mean) / deviation · gamma + beta +
+/// shortcut)`.
 pub(crate) struct BatchNorm<'a> {
     /// `[batch, channels, pixels]`.
     pub(crate) x: &'a [f32],
@@ -34,10 +33,43 @@ pub(crate) struct Gradients {
 }
 
 impl BatchNorm<'_> {
-    /// As many values as `x`.
+    /// As many values as `x`, by statistics that are known (Ioffe and Szegedy, 2015, algorithm 2).
     ///
     /// # Panics
-    /// When slices do not have the lengths of the shape, as [`Self::backward`] does.
+    /// When slices do not have the lengths of the shape, as all functions here do.
+    pub(crate) fn by(
+        &self,
+        statistics: &Statistics,
+        beta: &[f32],
+        shortcut: Option<&[f32]>,
+    ) -> Vec<f32> {
+        let ([batch, channels, pixels], isa, len) = (self.shape, Isa::detect(), self.len());
+        assert!(shortcut.is_none_or(|shortcut| shortcut.len() == len));
+        let scales: Vec<f32> =
+            (0..channels).map(|c| self.scale(c, f64::from(statistics.variance[c]))).collect();
+        let mut y = Vec::with_capacity(len);
+        let (out, planes) = (Shared::spare(&mut y), batch * channels);
+        let team = team(0, size_of_val(self.x) * if shortcut.is_some() { 3 } else { 2 });
+        let parts = if team.threads > 1 { (team.threads * 4).min(planes) } else { 1 };
+        for_each_part(parts, team, |at| {
+            for plane in part(planes, at, parts) {
+                let (from, c) = (plane * pixels, plane % channels);
+                let (mean, scale, shift) = (statistics.mean[c], scales[c], beta[c]);
+                let x = &self.x[from..][..pixels];
+                let shortcut = shortcut.map(|shortcut| &shortcut[from..][..pixels]);
+                // SAFETY: there is room for every plane, and a plane is one part's.
+                let y =
+                    unsafe { std::slice::from_raw_parts_mut(out.get().add(from).cast(), pixels) };
+                dispatch(isa, Normalized { x, shortcut, y, mean, scale, shift });
+            }
+        });
+        // SAFETY: every plane was written to its end.
+        unsafe { y.set_len(len) };
+        y
+    }
+
+    /// As many values as `x`, by the statistics of the batch (the same, algorithm 1). A channel is one thread's, and
+    /// stays in its cache from one pass to the next.
     pub(crate) fn forward(&self, beta: &[f32], shortcut: Option<&[f32]>) -> (Vec<f32>, Statistics) {
         let (isa, len) = (Isa::detect(), self.len());
         assert!(shortcut.is_none_or(|shortcut| shortcut.len() == len));
@@ -48,8 +80,8 @@ impl BatchNorm<'_> {
             let mean = self.planes(self.x, channel).map(sum).sum::<f64>() / count;
             let squares = |x| dispatch(isa, Squares { x, mean: mean as f32 });
             let variance = self.planes(self.x, channel).map(squares).sum::<f64>() / count;
-            let scale = f64::from(self.gamma[channel]) / (variance + self.epsilon).sqrt();
-            let (mean, scale, shift) = (mean as f32, scale as f32, beta[channel]);
+            let scale = self.scale(channel, variance);
+            let (mean, shift) = (mean as f32, beta[channel]);
             let mut shortcut = shortcut.map(|shortcut| self.planes(shortcut, channel));
             for (x, y) in self.planes(self.x, channel).zip(y) {
                 let shortcut = shortcut.as_mut().and_then(Iterator::next);
@@ -102,6 +134,11 @@ impl BatchNorm<'_> {
             shortcut.set_len(len);
         }
         Gradients { x, gamma, beta, shortcut }
+    }
+
+    /// What a channel's values are multiplied by.
+    fn scale(&self, channel: usize, variance: f64) -> f32 {
+        (f64::from(self.gamma[channel]) / (variance + self.epsilon).sqrt()) as f32
     }
 
     /// All values, which `x` has to have.

@@ -1,6 +1,8 @@
 use rayon::prelude::*;
 
-use super::product::{View, product};
+use gemm::Parallelism;
+
+use super::product::{View, product, product_on};
 use super::windows::Windows;
 use crate::Window;
 
@@ -41,9 +43,12 @@ struct Scratch {
 }
 
 impl DenseConv2d<'_> {
-    /// `[batch, out, height', width']`.
+    /// `[batch, out, height', width']`. Threads take pictures in turns; of fewer than there are threads, one after the
+    /// other.
     pub(crate) fn forward(&self, bias: &[f32]) -> Vec<f32> {
         let windows = self.windows();
+        let few_pictures = self.x_shape[0] < rayon::current_num_threads();
+        let threads = if few_pictures { Parallelism::Rayon(0) } else { Parallelism::None };
         let (cols, pixels, picture) = (windows.rows(), windows.pixels(), windows.picture());
         let mut y = vec![0.0; self.x_shape[0] * self.out * pixels];
         let weight = View::rows(self.weight, cols);
@@ -53,7 +58,7 @@ impl DenseConv2d<'_> {
             self.unfold(&windows, x, &mut scratch.windows);
             let outputs = &mut scratch.outputs[..self.out * width];
             let seen = View::rows(&scratch.windows, few * pixels);
-            product([self.out, width, cols], outputs, false, weight, seen);
+            product_on(threads, [self.out, width, cols], outputs, false, weight, seen);
             for (number, y) in y.chunks_exact_mut(self.out * pixels).enumerate() {
                 let lines = y.chunks_exact_mut(pixels).zip(outputs.chunks_exact(width)).zip(bias);
                 for ((y, outputs), bias) in lines {
@@ -62,10 +67,15 @@ impl DenseConv2d<'_> {
                 }
             }
         };
-        let pictures = self.x.par_chunks((few * picture).max(1));
-        pictures
-            .zip(y.par_chunks_mut((few * self.out * pixels).max(1)))
-            .for_each_init(|| self.scratch(&windows), each);
+        let [of_x, of_y] = [picture, self.out * pixels].map(|size| (few * size).max(1));
+        if few_pictures {
+            let mut scratch = self.scratch(&windows);
+            let places = self.x.chunks(of_x).zip(y.chunks_mut(of_y));
+            places.for_each(|place| each(&mut scratch, place));
+        } else {
+            let places = self.x.par_chunks(of_x).zip(y.par_chunks_mut(of_y));
+            places.for_each_init(|| self.scratch(&windows), each);
+        }
         y
     }
 

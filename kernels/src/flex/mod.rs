@@ -47,7 +47,7 @@ pub(crate) use store::Store;
 pub(crate) use value::{Value, reads};
 pub(crate) use weight::Weight;
 
-pub(crate) use backend::{convolve, tensor};
+pub(crate) use backend::{convolve, on_flex, tensor};
 
 use pixels::conv2d;
 
