@@ -84,6 +84,8 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
                 let forward = || packed.valid().conv.forward_with(x.clone(), activation);
                 let (found, ran) = record_dispatch(forward);
                 assert_eq!(ran.len(), 1, "{what}");
+                let [_, _, down, across] = found.dims();
+                assert_eq!(ran[0].tokens, batch * down * across, "{what}");
                 close(found, expected.clone(), &what);
                 let trained =
                     input([batch, config.channels[0], height, width], &device.clone().autodiff());

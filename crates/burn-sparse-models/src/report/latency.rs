@@ -35,8 +35,19 @@ pub struct Measured {
     pub latency: Vec<Latency>,
     /// Every matrix with the kernel that ran for the largest of the batches.
     pub layers: Vec<LayerReport>,
-    /// Every packed matrix alone, for each of the batches.
-    pub alone: Vec<BenchRow>,
+    /// The product of every packed matrix alone, on as many tokens as it was given with each of the batches.
+    pub alone: Vec<Alone>,
+}
+
+/// A matrix of a model, multiplied alone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alone {
+    /// Its weight.
+    pub name: String,
+    /// Samples that the model was given.
+    pub batch: usize,
+    /// The product with as many tokens as that makes.
+    pub row: BenchRow,
 }
 
 /// Runs a checkpoint's model on test data, dense and packed in turns.
@@ -87,15 +98,23 @@ impl TaskVisitor for Measure<'_> {
             Latency { batch, dense_us: 1e6 * dense, sparse_us: 1e6 * sparse }
         });
         let latency = latency.collect();
-        let most = self.batches.iter().copied().max().unwrap_or(1);
-        let layers = layers(&packed, self.checkpoint, || pass(&packed, most, 1));
+        let by_batch = self
+            .batches
+            .iter()
+            .map(|&batch| (batch, layers(&packed, self.checkpoint, || pass(&packed, batch, 1))));
+        let by_batch: Vec<_> = by_batch.collect();
         let mut alone = Vec::new();
         for (name, entry) in self.checkpoint.packed() {
             let bench = Bench::new(&entry.packed, entry.pattern, entry.float, device);
-            for &batch in self.batches {
-                alone.push(BenchRow { name: Some(name.into()), ..bench.row(batch)? });
+            for (batch, layers) in &by_batch {
+                let layer = layers.iter().find(|layer| layer.name == name);
+                let Some(tokens) = layer.and_then(|layer| layer.tokens) else { continue };
+                let row = bench.row(tokens)?;
+                alone.push(Alone { name: name.into(), batch: *batch, row });
             }
         }
+        let most = by_batch.into_iter().max_by_key(|&(batch, _)| batch);
+        let layers = most.map_or(Vec::new(), |(_, layers)| layers);
         Ok(Measured { latency, layers, alone })
     }
 }

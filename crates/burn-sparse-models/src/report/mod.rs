@@ -9,7 +9,7 @@ mod page;
 mod table;
 
 pub use found::{Found, Run, find};
-pub use latency::{Latency, Measured, measure};
+pub use latency::{Alone, Latency, Measured, measure};
 pub use markdown::markdown;
 pub use page::page;
 pub use table::{Row, rows};

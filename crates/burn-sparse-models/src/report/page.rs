@@ -4,7 +4,7 @@ use burn_sparse::report::{BenchRow, plot};
 
 use super::curves::{by_epoch, by_latency, by_sparsity, ramp};
 use super::markdown::{batches, metric_name, sparsity, value};
-use super::{Found, Measured, Row, Run};
+use super::{Alone, Found, Measured, Row, Run};
 
 /// All of it in one HTML file, light or dark as its reader's system is.
 ///
@@ -150,7 +150,7 @@ fn layers(measured: &Measured) -> String {
     let mut heading: Vec<String> =
         ["weight", "kernel in the model", "pattern"].map(String::from).into();
     heading.extend(["rows × columns".into(), "sparsity".into()]);
-    heading.extend(batches.iter().map(|batch| format!("alone, batch {batch}")));
+    heading.extend(batches.iter().map(|batch| format!("product alone, batch {batch}")));
     let rows = measured.layers.iter().map(|layer| {
         let mut cells = vec![
             layer.name.clone(),
@@ -163,9 +163,10 @@ fn layers(measured: &Measured) -> String {
             let found = measured
                 .alone
                 .iter()
-                .find(|row| row.name.as_deref() == Some(&layer.name) && row.batch == *batch);
-            let says = |row: &BenchRow| {
-                format!("{:.1} to {:.1} µs, {:.2}×", row.dense_us, row.sparse_us, row.speedup)
+                .find(|alone| alone.name == layer.name && alone.batch == *batch);
+            let says = |Alone { row, .. }: &Alone| {
+                let BenchRow { batch: tokens, dense_us, sparse_us, speedup, .. } = row;
+                format!("{tokens} tokens, {dense_us:.1} to {sparse_us:.1} µs, {speedup:.2}×")
             };
             cells.push(found.map_or("-".into(), says));
         }

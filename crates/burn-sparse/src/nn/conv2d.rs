@@ -80,7 +80,7 @@ impl Conv2d {
                     Choice::Dense { reason: Reason::Unsupported(reason) }
                 }
             });
-            dispatched(self.weight.id, &choice);
+            dispatched(self.weight.id, &choice, batch * pixels);
             match choice {
                 Choice::Sparse { name, .. } => {
                     let weight = packed.tensors(base);

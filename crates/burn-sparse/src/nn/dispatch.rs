@@ -10,6 +10,8 @@ pub struct Dispatched {
     pub weight: ParamId,
     /// What ran.
     pub choice: Choice,
+    /// Rows of the product's input: samples, times the steps of a sequence or the pixels of a convolution's output.
+    pub tokens: usize,
 }
 
 thread_local! {
@@ -24,11 +26,11 @@ pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
     (result, RECORD.replace(outer).unwrap_or_default())
 }
 
-pub(crate) fn dispatched(weight: ParamId, choice: &Choice) {
-    tracing::trace!(%weight, %choice, "dispatch");
+pub(crate) fn dispatched(weight: ParamId, choice: &Choice, tokens: usize) {
+    tracing::trace!(%weight, %choice, tokens, "dispatch");
     RECORD.with_borrow_mut(|record| {
         if let Some(record) = record {
-            record.push(Dispatched { weight, choice: *choice });
+            record.push(Dispatched { weight, choice: *choice, tokens });
         }
     });
 }

@@ -92,7 +92,7 @@ impl Fused {
         let choice =
             self.memory.choice(call, |call| select(weight, call.tokens, call.dtype, &call.device));
         for layer in &self.layers {
-            dispatched(layer.weight.id, &choice);
+            dispatched(layer.weight.id, &choice, tokens);
         }
         match choice {
             Choice::Sparse { name, .. } => {

@@ -93,7 +93,8 @@ impl Linear {
             && let Some(choice) = self.choice(&input)
         {
             let base = self.weight.base();
-            dispatched(self.weight.id, &choice);
+            let tokens = input.shape().num_elements() / packed.view().cols().max(1);
+            dispatched(self.weight.id, &choice, tokens);
             match choice {
                 Choice::Sparse { name, .. } => {
                     return sparse(input, &packed.tensors(base), bias, activation, name);
