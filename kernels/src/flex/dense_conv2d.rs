@@ -43,8 +43,8 @@ struct Scratch {
 }
 
 impl DenseConv2d<'_> {
-    /// `[batch, out, height', width']`. Threads take pictures in turns; of fewer than there are threads, one after the
-    /// other.
+    /// `[batch, out, height', width']`. Threads take pictures in turns; of fewer than there are threads, all of them take
+    /// part in one after the other.
     pub(crate) fn forward(&self, bias: &[f32]) -> Vec<f32> {
         let windows = self.windows();
         let few_pictures = self.x_shape[0] < rayon::current_num_threads();
@@ -55,7 +55,7 @@ impl DenseConv2d<'_> {
         let few = self.together(pixels);
         let each = |scratch: &mut Scratch, (x, y): (&[f32], &mut [f32])| {
             let width = x.len() / picture * pixels;
-            self.unfold(&windows, x, &mut scratch.windows);
+            self.unfold(threads, &windows, x, &mut scratch.windows);
             let outputs = &mut scratch.outputs[..self.out * width];
             let seen = View::rows(&scratch.windows, few * pixels);
             product_on(threads, [self.out, width, cols], outputs, false, weight, seen);
@@ -134,7 +134,7 @@ impl DenseConv2d<'_> {
                 }
             }
             let dy = View::rows(outputs, width);
-            self.unfold(windows, x, &mut scratch.windows);
+            self.unfold(Parallelism::None, windows, x, &mut scratch.windows);
             // This way round, and not `dy · windowsᵀ`: a product copies what it has to turn around, and the
             // windows are the larger.
             let seen = View::rows(&scratch.windows, few * pixels);
@@ -167,11 +167,18 @@ impl DenseConv2d<'_> {
     }
 
     /// A few pictures, side by side.
-    fn unfold(&self, windows: &Windows, x: &[f32], into: &mut [f32]) {
+    fn unfold(&self, threads: Parallelism, windows: &Windows, x: &[f32], into: &mut [f32]) {
         let pixels = windows.pixels();
         let width = self.together(pixels) * pixels;
-        for (number, x) in x.chunks_exact(windows.picture()).enumerate() {
-            windows.unfold(x, into, width, number * pixels);
+        let each = |(channel, into): (usize, &mut [f32])| {
+            for (number, x) in x.chunks_exact(windows.picture()).enumerate() {
+                windows.unfold(channel, x, into, width, number * pixels);
+            }
+        };
+        let rows = into.len() / windows.channels().max(1);
+        match threads {
+            Parallelism::None => into.chunks_mut(rows.max(1)).enumerate().for_each(each),
+            Parallelism::Rayon(_) => into.par_chunks_mut(rows.max(1)).enumerate().for_each(each),
         }
     }
 }

@@ -57,6 +57,11 @@ impl Windows {
         Self { runs, channels, plane, taps, pixels, stride: stride[1] }
     }
 
+    /// Input channels.
+    pub(super) fn channels(&self) -> usize {
+        self.channels
+    }
+
     /// Rows: input channel, kernel row, kernel column.
     pub(super) fn rows(&self) -> usize {
         self.channels * self.taps
@@ -72,44 +77,40 @@ impl Windows {
         self.channels * self.plane
     }
 
-    /// Writes what is seen of the picture `x` into `windows`, whose rows are `width` wide, from column `at` of each. What
-    /// lies beyond the picture's edges is not written: it stays zero.
-    pub(super) fn unfold(&self, x: &[f32], windows: &mut [f32], width: usize, at: usize) {
-        match self.stride {
-            1 => self.for_each_run(width, at, |to, from, len| {
-                windows[to..][..len].copy_from_slice(&x[from..][..len]);
-            }),
-            2 => self.for_each_run(width, at, |to, from, len| {
-                every(2, &mut windows[to..][..len], &x[from..]);
-            }),
-            stride => self.for_each_run(width, at, |to, from, len| {
-                every(stride, &mut windows[to..][..len], &x[from..]);
-            }),
+    /// Writes what is seen of one channel of the picture `x` into `windows`, the rows of that channel, `width` wide,
+    /// from column `at` of each. What lies beyond the picture's edges is not written: it stays zero.
+    pub(super) fn unfold(
+        &self,
+        channel: usize,
+        x: &[f32],
+        windows: &mut [f32],
+        width: usize,
+        at: usize,
+    ) {
+        let x = &x[channel * self.plane..][..self.plane];
+        for run in &self.runs {
+            let windows = &mut windows[run.tap * width + at + run.to..][..run.len];
+            let x = &x[run.from..];
+            match self.stride {
+                1 => windows.copy_from_slice(&x[..run.len]),
+                2 => every(2, windows, x),
+                stride => every(stride, windows, x),
+            }
         }
     }
 
-    /// The other way round: adds what each tap has seen to where it saw it.
+    /// The other way round, for all channels: adds what each tap has seen to where it saw it.
     pub(super) fn fold(&self, windows: &[f32], x: &mut [f32], width: usize, at: usize) {
-        match self.stride {
-            1 => self.for_each_run(width, at, |to, from, len| {
-                let windows = &windows[to..][..len];
-                x[from..][..len].iter_mut().zip(windows).for_each(|(x, w)| *x += w);
-            }),
-            2 => self.for_each_run(width, at, |to, from, len| {
-                add_to_every(2, &windows[to..][..len], &mut x[from..]);
-            }),
-            stride => self.for_each_run(width, at, |to, from, len| {
-                add_to_every(stride, &windows[to..][..len], &mut x[from..]);
-            }),
-        }
-    }
-
-    /// Of every channel: the first of its windows, the first element that it sees, and how many.
-    fn for_each_run(&self, width: usize, at: usize, mut each: impl FnMut(usize, usize, usize)) {
-        for channel in 0..self.channels {
+        let channels = windows.chunks(self.taps * width).zip(x.chunks_exact_mut(self.plane));
+        for (windows, x) in channels {
             for run in &self.runs {
-                let row = channel * self.taps + run.tap;
-                each(row * width + at + run.to, channel * self.plane + run.from, run.len);
+                let windows = &windows[run.tap * width + at + run.to..][..run.len];
+                let x = &mut x[run.from..];
+                match self.stride {
+                    1 => x.iter_mut().zip(windows).for_each(|(x, w)| *x += w),
+                    2 => add_to_every(2, windows, x),
+                    stride => add_to_every(stride, windows, x),
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use super::page::escaped;
+use super::escape::escaped;
 
 /// Lines over two axes, as SVG that takes its colours from the page.
 pub(super) struct Chart {

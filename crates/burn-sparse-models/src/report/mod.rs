@@ -2,6 +2,7 @@
 
 mod chart;
 mod curves;
+mod escape;
 mod found;
 mod latency;
 mod markdown;

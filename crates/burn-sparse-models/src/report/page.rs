@@ -3,6 +3,7 @@ use std::fmt::Write;
 use burn_sparse::report::{BenchRow, plot};
 
 use super::curves::{by_epoch, by_latency, by_sparsity, ramp};
+use super::escape::escaped;
 use super::markdown::{batches, metric_name, sparsity, value};
 use super::{Alone, Found, Measured, Row, Run};
 
@@ -174,9 +175,4 @@ fn layers(measured: &Measured) -> String {
     });
     let table = html_table(&heading, rows, 3);
     format!("<h2>Layers</h2>{table}")
-}
-
-/// Text as HTML shows it.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -81,9 +81,9 @@ fn memory(cached: &Costs) -> f64 {
 }
 
 fn cells() -> Vec<Cell> {
-    let mut layouts: Vec<Layout> = VECTORS.map(|vector| Layout::Grouped { vector }).to_vec();
+    let mut layouts: Vec<Layout> = VECTORS.map(|(vector, _)| Layout::Grouped { vector }).to_vec();
     // Blocks that fill a table; what is kept of them varies.
-    layouts.extend(BLOCKS.map(|block| Layout::Balanced { block, kept: 0 }));
+    layouts.extend(BLOCKS.map(|(block, _)| Layout::Balanced { block, kept: 0 }));
     layouts.push(Layout::Rows);
     let mut cells = Vec::new();
     for (rows, cols, kept) in WEIGHTS {
@@ -113,7 +113,7 @@ fn cells() -> Vec<Cell> {
                     // with each.
                     let once = match (kernel, layout) {
                         (Kernel::Decode, Layout::Grouped { vector }) => vector == 32,
-                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0],
+                        (Kernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0].0,
                         _ => true,
                     };
                     if !once {

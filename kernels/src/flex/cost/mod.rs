@@ -59,29 +59,29 @@ const DENSE: &str = "dense";
 /// Bytes of a weight that the measured coefficients hold for: all of them stay in a cache between two calls.
 const CACHED: usize = 4 << 20;
 
-/// Vectors whose groups are measured apart: shorter ones fill fewer registers of a tile.
-const VECTORS: [usize; 3] = [4, 8, 32];
+/// Vectors whose groups are measured apart, from this many rows: shorter ones fill fewer registers of a tile.
+const VECTORS: [(usize, &str); 3] =
+    [(4, "grouped-4-tiles"), (8, "grouped-8-tiles"), (32, "grouped-32-tiles")];
 
-/// Blocks that are measured apart: the longest of each kind of table ([`super::table`]).
-const BLOCKS: [usize; 4] = [32, 64, 128, 256];
+/// Blocks whose look-up is measured apart, up to this many columns: the longest of each kind of table
+/// ([`super::table`]).
+const BLOCKS: [(usize, &str); 4] = [
+    (32, "balanced-32-look-up"),
+    (64, "balanced-64-look-up"),
+    (128, "balanced-128-look-up"),
+    (256, "balanced-256-look-up"),
+];
 
 /// What a kernel on a layout is called in a table.
 fn subject(kernel: Kernel, layout: Layout) -> &'static str {
     match (layout, kernel) {
         (Layout::Grouped { .. }, Kernel::Decode) => "grouped-decode",
-        (Layout::Grouped { vector }, _) if vector < VECTORS[1] => "grouped-4-tiles",
-        (Layout::Grouped { vector }, _) if vector < VECTORS[2] => "grouped-8-tiles",
-        (Layout::Grouped { .. }, _) => "grouped-32-tiles",
-        (Layout::Balanced { block, .. }, Kernel::LookUp) if block <= BLOCKS[0] => {
-            "balanced-32-look-up"
+        (Layout::Grouped { vector }, _) => {
+            VECTORS.iter().rev().find(|(from, _)| *from <= vector).unwrap_or(&VECTORS[0]).1
         }
-        (Layout::Balanced { block, .. }, Kernel::LookUp) if block <= BLOCKS[1] => {
-            "balanced-64-look-up"
+        (Layout::Balanced { block, .. }, Kernel::LookUp) => {
+            BLOCKS.iter().find(|(up_to, _)| block <= *up_to).unwrap_or(&BLOCKS[3]).1
         }
-        (Layout::Balanced { block, .. }, Kernel::LookUp) if block <= BLOCKS[2] => {
-            "balanced-128-look-up"
-        }
-        (Layout::Balanced { .. }, Kernel::LookUp) => "balanced-256-look-up",
         (Layout::Balanced { .. }, _) => "balanced-rows",
         (Layout::Rows, Kernel::Gather) => "unstructured-gather",
         (Layout::Rows, _) => "unstructured-rows",
