@@ -1,13 +1,14 @@
 use burn::backend::Flex;
 use burn::tensor::ops::PadMode;
 use burn::tensor::{Tensor, s};
+use serde::{Deserialize, Serialize};
 
 use crate::flex::{self, Store};
 use crate::functions::{Way, run};
 use crate::{Activation, KernelName, PackedTensors};
 
 /// What a convolution looks at: a kernel that moves over a picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Rows and columns.
     pub kernel: [usize; 2],

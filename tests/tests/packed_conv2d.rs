@@ -85,7 +85,7 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
                 let (found, ran) = record_dispatch(forward);
                 assert_eq!(ran.len(), 1, "{what}");
                 let [_, _, down, across] = found.dims();
-                assert_eq!(ran[0].tokens, batch * down * across, "{what}");
+                assert_eq!(ran[0].input.tokens(), batch * down * across, "{what}");
                 close(found, expected.clone(), &what);
                 let trained =
                     input([batch, config.channels[0], height, width], &device.clone().autodiff());

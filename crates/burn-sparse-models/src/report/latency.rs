@@ -4,6 +4,7 @@ use std::path::Path;
 use burn::tensor::Device;
 use burn::train::InferenceStep;
 use burn_sparse::checkpoint::{Checkpoint, Form};
+use burn_sparse::nn::Input;
 use burn_sparse::report::{Bench, BenchRow, LayerReport, alternate, layers};
 use serde::Serialize;
 
@@ -35,7 +36,7 @@ pub struct Measured {
     pub latency: Vec<Latency>,
     /// Every matrix with the kernel that ran for the largest of the batches.
     pub layers: Vec<LayerReport>,
-    /// The product of every packed matrix alone, on as many tokens as it was given with each of the batches.
+    /// Every packed matrix alone, on what it was given with each of the batches.
     pub alone: Vec<Alone>,
 }
 
@@ -46,7 +47,7 @@ pub struct Alone {
     pub name: String,
     /// Samples that the model was given.
     pub batch: usize,
-    /// The product with as many tokens as that makes.
+    /// Its layer, with as many tokens or pictures as that makes.
     pub row: BenchRow,
 }
 
@@ -105,12 +106,26 @@ impl TaskVisitor for Measure<'_> {
         let by_batch: Vec<_> = by_batch.collect();
         let mut alone = Vec::new();
         for (name, entry) in self.checkpoint.packed() {
-            let bench = Bench::new(&entry.packed, entry.pattern, entry.float, device);
-            for (batch, layers) in &by_batch {
-                let layer = layers.iter().find(|layer| layer.name == name);
-                let Some(tokens) = layer.and_then(|layer| layer.tokens) else { continue };
-                let row = bench.row(tokens)?;
-                alone.push(Alone { name: name.into(), batch: *batch, row });
+            let given = by_batch.iter().filter_map(|(batch, layers)| {
+                let layer = layers.iter().find(|layer| layer.name == name)?;
+                Some((*batch, layer.input?))
+            });
+            let given: Vec<(usize, Input)> = given.collect();
+            let Some((_, first)) = given.first() else { continue };
+            let (packed, pattern, float) = (&entry.packed, entry.pattern, entry.float);
+            let bench = match first {
+                Input::Tokens(_) => Bench::new(packed, pattern, float, device),
+                Input::Pictures { shape: [_, channels, height, width], window } => {
+                    let picture = [*channels, *height, *width];
+                    Bench::conv2d(packed, pattern, float, device, picture, *window)
+                }
+            };
+            for (batch, input) in given {
+                let inputs = match input {
+                    Input::Tokens(tokens) => tokens,
+                    Input::Pictures { shape: [pictures, ..], .. } => pictures,
+                };
+                alone.push(Alone { name: name.into(), batch, row: bench.row(inputs)? });
             }
         }
         let most = by_batch.into_iter().max_by_key(|&(batch, _)| batch);

@@ -8,7 +8,7 @@ use burn_sparse_kernels::{
 };
 
 use super::Packed;
-use super::dispatch::dispatched;
+use super::dispatch::{Input, dispatched};
 use super::memory::Call;
 
 pub use burn::nn::conv::Conv2dConfig;
@@ -63,13 +63,13 @@ impl Conv2d {
     /// # Panics
     /// As [`Self::forward`].
     pub fn forward_with(&self, input: Tensor<4>, activation: Activation) -> Tensor<4> {
-        let [batch, _, height, width] = input.dims();
+        let shape @ [.., height, width] = input.dims();
         let window = self.window([height, width]);
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<Packed>() {
             let base = self.weight.base();
-            let pixels = window.output([height, width]).iter().product::<usize>();
-            let call = Call::new(batch * pixels, &input);
+            let seen = Input::Pictures { shape, window };
+            let call = Call::new(seen.tokens(), &input);
             let choice = packed.choice_by(call, |call| match self.groups {
                 1 => {
                     let weight = packed.tensors(base.clone());
@@ -80,7 +80,7 @@ impl Conv2d {
                     Choice::Dense { reason: Reason::Unsupported(reason) }
                 }
             });
-            dispatched(self.weight.id, &choice, batch * pixels);
+            dispatched(self.weight.id, &choice, seen);
             match choice {
                 Choice::Sparse { name, .. } => {
                     let weight = packed.tensors(base);

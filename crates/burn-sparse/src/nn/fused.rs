@@ -6,7 +6,7 @@ use burn_sparse_kernels::{
     Activation, Choice, PackedTensors, Place, Reason, select, sparse_linear_with,
 };
 
-use super::dispatch::dispatched;
+use super::dispatch::{Input, dispatched};
 use super::memory::{Call, Memory};
 use super::{Linear, Packed};
 
@@ -92,7 +92,7 @@ impl Fused {
         let choice =
             self.memory.choice(call, |call| select(weight, call.tokens, call.dtype, &call.device));
         for layer in &self.layers {
-            dispatched(layer.weight.id, &choice, tokens);
+            dispatched(layer.weight.id, &choice, Input::Tokens(tokens));
         }
         match choice {
             Choice::Sparse { name, .. } => {

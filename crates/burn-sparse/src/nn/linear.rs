@@ -6,7 +6,7 @@ use burn_sparse_kernels::{
 };
 
 use super::Packed;
-use super::dispatch::dispatched;
+use super::dispatch::{Input, dispatched};
 use super::memory::Call;
 
 pub use burn::nn::LinearConfig;
@@ -94,7 +94,7 @@ impl Linear {
         {
             let base = self.weight.base();
             let tokens = input.shape().num_elements() / packed.view().cols().max(1);
-            dispatched(self.weight.id, &choice, tokens);
+            dispatched(self.weight.id, &choice, Input::Tokens(tokens));
             match choice {
                 Choice::Sparse { name, .. } => {
                     return sparse(input, &packed.tensors(base), bias, activation, name);

@@ -15,7 +15,7 @@ mod packed;
 pub use attention::{AttentionMask, KeyValues, MultiHeadAttention, MultiHeadAttentionConfig};
 pub use batch_norm::batch_norm_relu;
 pub use conv2d::{Conv2d, Conv2dConfig};
-pub use dispatch::{Dispatched, record_dispatch};
+pub use dispatch::{Dispatched, Input, record_dispatch};
 pub use feed_forward::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 pub use linear::{Activation, Linear, LinearConfig};
 pub use lstm::{Gate, Lstm, LstmCell, LstmConfig, LstmState};

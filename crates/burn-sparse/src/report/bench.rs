@@ -1,16 +1,16 @@
 use std::hint::black_box;
 use std::sync::OnceLock;
 
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use burn_sparse_kernels::{Choice, Predicted, peak_gflops};
-use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse_kernels::{Choice, Predicted, Window, peak_gflops};
+use burn_sparse_pattern::format::{FloatType, PackedEntry};
 use burn_sparse_pattern::{Mask, Packed, Pattern};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::alone::{Alone, Kind};
 use super::alternate;
-use crate::nn::{Linear, PackInto, record_dispatch};
+use crate::nn::record_dispatch;
 
 /// Bytes of packed weights that a GPU rotates through: more than its last cache holds, which would
 /// otherwise serve one layer's weights again and again.
@@ -32,7 +32,7 @@ pub struct BenchRow {
     pub rows: usize,
     /// Reduction.
     pub cols: usize,
-    /// Tokens.
+    /// Tokens: rows of the product's input, for a convolution the pixels of its output.
     pub batch: usize,
     /// The pattern of the mask.
     pub pattern: String,
@@ -84,44 +84,74 @@ const MOST_OFF: f64 = 3e-2;
 /// A packed weight beside the dense layer it came from, both as Burn modules.
 #[derive(Debug)]
 pub struct Bench {
-    dense: Vec<Linear>,
-    sparse: Vec<Linear>,
+    kind: Kind,
+    /// Elements of a sample.
+    features: usize,
+    dense: Vec<Alone>,
+    sparse: Vec<Alone>,
     mask: Mask,
     pattern: Pattern,
     device: Device,
 }
 
 impl Bench {
-    /// Prepares the layers; on a GPU as many copies as outgrow its caches.
+    /// Prepares linear layers; on a GPU as many copies as outgrow its caches.
     ///
     /// On the CPU, values of the packed weight are kept as `float`.
     pub fn new(packed: &Packed, pattern: Pattern, float: FloatType, device: &Device) -> Self {
+        Self::of(Kind::Linear, packed, pattern, float, device)
+    }
+
+    /// Prepares convolutions, of pictures with these channels, height and width.
+    ///
+    /// # Panics
+    /// When the weight is of other channels, or another kernel.
+    pub fn conv2d(
+        packed: &Packed,
+        pattern: Pattern,
+        float: FloatType,
+        device: &Device,
+        picture: [usize; 3],
+        window: Window,
+    ) -> Self {
+        let cols = picture[0] * window.kernel[0] * window.kernel[1];
+        assert_eq!(packed.cols(), cols, "columns of the packed weight");
+        Self::of(Kind::Conv2d(picture, window), packed, pattern, float, device)
+    }
+
+    fn of(
+        kind: Kind,
+        packed: &Packed,
+        pattern: Pattern,
+        float: FloatType,
+        device: &Device,
+    ) -> Self {
         let mask = packed.mask();
         let copies = match *device == Device::flex() {
             true => 1,
             false => (ROTATED / (mask.kept() * float.width()).max(1)).clamp(1, COPIES),
         };
-        let view = View::Linear { rows: packed.rows(), cols: packed.cols() };
-        let dense: Vec<Linear> = (0..copies).map(|copy| dense(packed, copy, device)).collect();
-        let pack = |layer: &Linear| {
-            let (view, packed) = (view.clone(), packed.clone());
-            let entry = PackedEntry { layer: String::new(), view, pattern, packed, float };
-            let weights = [("weight".to_string(), entry)];
-            layer.clone().apply_reparameterization(PackInto::new(weights.into()))
+        let dense = (0..copies).map(|copy| kind.layer(packed, copy > 0, device));
+        let dense: Vec<Alone> = dense.collect();
+        let pack = |layer: &Alone| {
+            let (view, packed) = (kind.view(packed), packed.clone());
+            layer.pack(PackedEntry { layer: String::new(), view, pattern, packed, float })
         };
         let sparse = dense.iter().map(pack).collect();
-        Self { dense, sparse, mask, pattern, device: device.clone() }
+        let (features, device) = (kind.features(packed), device.clone());
+        Self { kind, features, dense, sparse, mask, pattern, device }
     }
 
-    /// Times both on `batch` random inputs, whose answers agree; samples alternate, so that whatever slows the
+    /// Times both on random inputs, tokens or pictures, whose answers agree; samples alternate, so that whatever slows the
     /// machine slows both.
     ///
     /// # Errors
     /// When the device fails, or the answers differ.
-    pub fn row(&self, batch: usize) -> Result<BenchRow, BenchError> {
+    pub fn row(&self, inputs: usize) -> Result<BenchRow, BenchError> {
         let (rows, cols) = (self.mask.rows(), self.mask.cols());
         let uniform = Distribution::Uniform(-1.0, 1.0);
-        let x = Tensor::<2>::random([batch, cols], uniform, &self.device);
+        let x = Tensor::<2>::random([inputs, self.features], uniform, &self.device);
+        let batch = inputs * self.kind.tokens();
         let (choice, error) = self.answer(&x)?;
         let [dense_s, sparse_s] = alternate(
             self.dense.len(),
@@ -189,23 +219,8 @@ fn peak() -> f64 {
     *PEAK.get_or_init(peak_gflops)
 }
 
-/// The dense layer, and for further copies one of its shape with random weights.
-fn dense(packed: &Packed, copy: usize, device: &Device) -> Linear {
-    let (rows, cols) = (packed.rows(), packed.cols());
-    let uniform = Distribution::Uniform(-1.0, 1.0);
-    let weight = match copy {
-        0 => {
-            let stored = View::Linear { rows, cols }.to_stored(&packed.unpack());
-            Tensor::from_data(TensorData::new(stored, [cols, rows]), device)
-        }
-        _ => Tensor::random([cols, rows], uniform, device),
-    };
-    let bias = Param::from_tensor(Tensor::random([rows], uniform, device));
-    Linear { weight: Param::from_tensor(weight), bias: Some(bias) }
-}
-
 /// `repeats` forward passes, the layers in turn.
-fn pass(layers: &[Linear], x: &Tensor<2>, repeats: usize) {
+fn pass(layers: &[Alone], x: &Tensor<2>, repeats: usize) {
     let device = x.device();
     let behind = device != Device::flex();
     let mut answers = Vec::new();
@@ -233,16 +248,33 @@ mod tests {
 
     use super::*;
 
-    fn bench() -> Bench {
-        let pattern: Pattern = "shfl-bw(vector=32)".parse().unwrap();
+    fn packed(rows: usize, cols: usize) -> (Packed, Pattern) {
+        let pattern: Pattern = "shfl-bw(vector=8)".parse().unwrap();
         let weights: Vec<f32> =
-            (0..64 * 48).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+            (0..rows * cols).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
         let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
-        let scores = Scores::new(64, 48, &scores).unwrap();
+        let scores = Scores::new(rows, cols, &scores).unwrap();
         let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
         let order = found.row_order.as_ref();
-        let packed = Packed::pack(&pattern, &weights, &found.mask, order).unwrap();
+        (Packed::pack(&pattern, &weights, &found.mask, order).unwrap(), pattern)
+    }
+
+    fn bench() -> Bench {
+        let (packed, pattern) = packed(64, 48);
         Bench::new(&packed, pattern, FloatType::F32, &Device::flex())
+    }
+
+    #[test]
+    fn a_convolution_is_timed_as_one_and_a_thin_one_runs_sparse() {
+        let (packed, pattern) = packed(16, 144);
+        let window =
+            Window { kernel: [3, 3], stride: [2, 1], dilation: [1, 1], padding: [(1, 0), (1, 1)] };
+        let (float, device) = (FloatType::F32, Device::flex());
+        let bench = Bench::conv2d(&packed, pattern, float, &device, [16, 12, 10], window);
+        let row = bench.row(2).unwrap();
+        assert!(row.error < 1e-5 && row.dense_us > 0.0 && row.sparse_us > 0.0, "{row:?}");
+        assert_eq!((row.rows, row.cols, row.batch), (16, 144, 2 * 6 * 10));
+        assert!(row.kernel.starts_with("flex-grouped-tiles"), "{row:?}");
     }
 
     #[test]
@@ -256,8 +288,8 @@ mod tests {
     fn a_layer_that_computes_something_else_is_not_timed() {
         for change in [1.1, f32::NAN] {
             let mut bench = bench();
-            let dense = &mut bench.dense[0].weight;
-            *dense = dense.clone().map(|weight| weight * change);
+            let Alone::Linear(dense) = &mut bench.dense[0] else { panic!("a linear layer") };
+            dense.weight = dense.weight.clone().map(|weight| weight * change);
             let error = bench.row(3).unwrap_err();
             let BenchError::Wrong { error: off, .. } = &error else { panic!("{error}") };
             assert!(off.is_nan() || *off > MOST_OFF, "{error}");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Checkpoint, Entry};
 use crate::modules::{parameters, view_of};
-use crate::nn::{Dispatched, record_dispatch};
+use crate::nn::{Dispatched, Input, record_dispatch};
 
 /// One weight of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,10 +25,9 @@ pub struct LayerReport {
     pub mask_hash: Option<String>,
     /// What ran when `forward` was called: a kernel's name, or `dense, because …`.
     pub kernel: String,
-    /// Rows of its input in the first call, where a packed weight was asked for: samples, times the steps of a
-    /// sequence or the pixels of a convolution's output.
+    /// What it was multiplied with in the first call, where a packed weight was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<usize>,
+    pub input: Option<Input>,
     /// What the choice rested on, where it rested on measured costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Predicted>,
@@ -73,7 +72,7 @@ fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> L
         sparsity: packed.map_or(0.0, Packed::sparsity),
         mask_hash: packed.map(Packed::mask_hash),
         kernel,
-        tokens: run.map(|run| run.tokens),
+        input: run.map(|run| run.input),
         predicted: run.and_then(|run| run.choice.predicted()),
     }
 }

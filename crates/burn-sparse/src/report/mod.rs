@@ -1,5 +1,6 @@
 //! Every layer of a model: its pattern, sparsity, mask hash, the kernel that ran, and its speed.
 
+mod alone;
 mod alternate;
 mod bench;
 mod layers;
