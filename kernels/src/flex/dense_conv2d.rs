@@ -1,8 +1,7 @@
 use rayon::prelude::*;
 
-use gemm::Parallelism;
-
-use super::product::{View, product, product_on};
+use super::parallel::{Shared, for_each_part, part, team, with_scratch};
+use super::product::{View, product};
 use super::windows::Windows;
 use crate::Window;
 
@@ -35,6 +34,10 @@ const PARTS: usize = 16;
 /// weight is read and written for little.
 const WIDE: usize = 128;
 
+/// Output pixels of a strip at least, and strips for every thread: one that wakes late still finds some.
+const STRIP: usize = 32;
+const STRIPS_PER_THREAD: usize = 2;
+
 /// Memory of a thread.
 struct Scratch {
     windows: Vec<f32>,
@@ -43,22 +46,31 @@ struct Scratch {
 }
 
 impl DenseConv2d<'_> {
-    /// `[batch, out, height', width']`. Threads take pictures in turns; of fewer than there are threads, all of them take
-    /// part in one after the other.
+    /// `[batch, out, height', width']`. Threads take pictures in turns, or strips of them where there are fewer
+    /// pictures than threads.
     pub(crate) fn forward(&self, bias: &[f32]) -> Vec<f32> {
+        let [batch, _, height, width] = self.x_shape;
+        let pixels: usize = self.window.output([height, width]).iter().product();
+        let mut y = vec![0.0; batch * self.out * pixels];
+        if batch < rayon::current_num_threads() {
+            self.strips(bias, &mut y);
+        } else {
+            self.pictures(bias, &mut y);
+        }
+        y
+    }
+
+    fn pictures(&self, bias: &[f32], y: &mut [f32]) {
         let windows = self.windows();
-        let few_pictures = self.x_shape[0] < rayon::current_num_threads();
-        let threads = if few_pictures { Parallelism::Rayon(0) } else { Parallelism::None };
         let (cols, pixels, picture) = (windows.rows(), windows.pixels(), windows.picture());
-        let mut y = vec![0.0; self.x_shape[0] * self.out * pixels];
         let weight = View::rows(self.weight, cols);
         let few = self.together(pixels);
         let each = |scratch: &mut Scratch, (x, y): (&[f32], &mut [f32])| {
             let width = x.len() / picture * pixels;
-            self.unfold(threads, &windows, x, &mut scratch.windows);
+            self.unfold(&windows, x, &mut scratch.windows);
             let outputs = &mut scratch.outputs[..self.out * width];
             let seen = View::rows(&scratch.windows, few * pixels);
-            product_on(threads, [self.out, width, cols], outputs, false, weight, seen);
+            product([self.out, width, cols], outputs, false, weight, seen);
             for (number, y) in y.chunks_exact_mut(self.out * pixels).enumerate() {
                 let lines = y.chunks_exact_mut(pixels).zip(outputs.chunks_exact(width)).zip(bias);
                 for ((y, outputs), bias) in lines {
@@ -68,15 +80,38 @@ impl DenseConv2d<'_> {
             }
         };
         let [of_x, of_y] = [picture, self.out * pixels].map(|size| (few * size).max(1));
-        if few_pictures {
-            let mut scratch = self.scratch(&windows);
-            let places = self.x.chunks(of_x).zip(y.chunks_mut(of_y));
-            places.for_each(|place| each(&mut scratch, place));
-        } else {
-            let places = self.x.par_chunks(of_x).zip(y.par_chunks_mut(of_y));
-            places.for_each_init(|| self.scratch(&windows), each);
-        }
-        y
+        let places = self.x.par_chunks(of_x).zip(y.par_chunks_mut(of_y));
+        places.for_each_init(|| self.scratch(&windows), each);
+    }
+
+    /// Strips are lines of output pixels.
+    fn strips(&self, bias: &[f32], y: &mut [f32]) {
+        let [batch, channels, height, width] = self.x_shape;
+        let [lines, columns] = self.window.output([height, width]);
+        let cols = self.weight.len() / self.out.max(1);
+        let team = team(batch * self.out * lines * columns * cols, 0);
+        let most = (lines * columns / STRIP).clamp(1, lines);
+        let strips = (team.threads * STRIPS_PER_THREAD).min(most);
+        let places = Shared::new(y);
+        for_each_part(batch * strips, team, |at| {
+            let (number, strip) = (at / strips, part(lines, at % strips, strips));
+            let windows = Windows::new(&self.window, [channels, height, width], strip.clone());
+            let (pixels, picture) = (windows.pixels(), windows.picture());
+            with_scratch((cols + self.out) * pixels, |scratch| {
+                let (seen, outputs) = scratch.split_at_mut(cols * pixels);
+                seen.fill(0.0);
+                windows.unfold(&self.x[number * picture..][..picture], seen, pixels, 0);
+                let (weight, seen) = (View::rows(self.weight, cols), View::rows(seen, pixels));
+                product([self.out, pixels, cols], outputs, false, weight, seen);
+                for (out, (outputs, bias)) in outputs.chunks_exact(pixels).zip(bias).enumerate() {
+                    let to = ((number * self.out + out) * lines + strip.start) * columns;
+                    for (at, output) in outputs.iter().enumerate() {
+                        // SAFETY: `y` has every output of every picture, and nobody else those of this strip.
+                        unsafe { *places.get().add(to + at) = output + bias };
+                    }
+                }
+            });
+        });
     }
 
     /// The gradients for those of the output.
@@ -134,7 +169,7 @@ impl DenseConv2d<'_> {
                 }
             }
             let dy = View::rows(outputs, width);
-            self.unfold(Parallelism::None, windows, x, &mut scratch.windows);
+            self.unfold(windows, x, &mut scratch.windows);
             // This way round, and not `dy · windowsᵀ`: a product copies what it has to turn around, and the
             // windows are the larger.
             let seen = View::rows(&scratch.windows, few * pixels);
@@ -152,7 +187,8 @@ impl DenseConv2d<'_> {
 
     fn windows(&self) -> Windows {
         let [_, channels, height, width] = self.x_shape;
-        Windows::new(&self.window, [channels, height, width])
+        let [lines, _] = self.window.output([height, width]);
+        Windows::new(&self.window, [channels, height, width], 0..lines)
     }
 
     /// Pictures that are unfolded together.
@@ -167,18 +203,11 @@ impl DenseConv2d<'_> {
     }
 
     /// A few pictures, side by side.
-    fn unfold(&self, threads: Parallelism, windows: &Windows, x: &[f32], into: &mut [f32]) {
+    fn unfold(&self, windows: &Windows, x: &[f32], into: &mut [f32]) {
         let pixels = windows.pixels();
         let width = self.together(pixels) * pixels;
-        let each = |(channel, into): (usize, &mut [f32])| {
-            for (number, x) in x.chunks_exact(windows.picture()).enumerate() {
-                windows.unfold(channel, x, into, width, number * pixels);
-            }
-        };
-        let rows = into.len() / windows.channels().max(1);
-        match threads {
-            Parallelism::None => into.chunks_mut(rows.max(1)).enumerate().for_each(each),
-            Parallelism::Rayon(_) => into.par_chunks_mut(rows.max(1)).enumerate().for_each(each),
+        for (number, x) in x.chunks_exact(windows.picture()).enumerate() {
+            windows.unfold(x, into, width, number * pixels);
         }
     }
 }

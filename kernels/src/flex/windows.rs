@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::Window;
 
 /// What the taps of a kernel see of a picture, one row for every input channel and tap, one column for every output
@@ -26,10 +28,14 @@ struct Run {
 }
 
 impl Windows {
-    /// Of pictures `[channels, height, width]`.
-    pub(super) fn new(window: &Window, [channels, height, width]: [usize; 3]) -> Self {
+    /// Of pictures `[channels, height, width]`, for these lines of output pixels.
+    pub(super) fn new(
+        window: &Window,
+        [channels, height, width]: [usize; 3],
+        lines: Range<usize>,
+    ) -> Self {
         let Window { kernel, stride, dilation, padding } = *window;
-        let [rows, columns] = window.output([height, width]);
+        let [_, columns] = window.output([height, width]);
         let taps = kernel[0] * kernel[1];
         let mut runs = Vec::new();
         for tap in 0..taps {
@@ -41,25 +47,20 @@ impl Windows {
                 continue;
             };
             let column = first * stride[1] + right - padding[1].0;
-            for row in 0..rows {
+            for (number, row) in lines.clone().enumerate() {
                 let line = (row * stride[0] + down).checked_sub(padding[0].0);
                 if let Some(line) = line.filter(|&line| line < height) {
                     runs.push(Run {
                         tap,
-                        to: row * columns + first,
+                        to: number * columns + first,
                         len,
                         from: line * width + column,
                     });
                 }
             }
         }
-        let (plane, pixels) = (height * width, rows * columns);
+        let (plane, pixels) = (height * width, lines.len() * columns);
         Self { runs, channels, plane, taps, pixels, stride: stride[1] }
-    }
-
-    /// Input channels.
-    pub(super) fn channels(&self) -> usize {
-        self.channels
     }
 
     /// Rows: input channel, kernel row, kernel column.
@@ -67,7 +68,7 @@ impl Windows {
         self.channels * self.taps
     }
 
-    /// Output pixels of a picture.
+    /// Output pixels of a picture, in these lines.
     pub(super) fn pixels(&self) -> usize {
         self.pixels
     }
@@ -77,29 +78,24 @@ impl Windows {
         self.channels * self.plane
     }
 
-    /// Writes what is seen of one channel of the picture `x` into `windows`, the rows of that channel, `width` wide,
-    /// from column `at` of each. What lies beyond the picture's edges is not written: it stays zero.
-    pub(super) fn unfold(
-        &self,
-        channel: usize,
-        x: &[f32],
-        windows: &mut [f32],
-        width: usize,
-        at: usize,
-    ) {
-        let x = &x[channel * self.plane..][..self.plane];
-        for run in &self.runs {
-            let windows = &mut windows[run.tap * width + at + run.to..][..run.len];
-            let x = &x[run.from..];
-            match self.stride {
-                1 => windows.copy_from_slice(&x[..run.len]),
-                2 => every(2, windows, x),
-                stride => every(stride, windows, x),
+    /// Writes what is seen of the picture `x` into `windows`, whose rows are `width` wide, from column `at` of each. What
+    /// lies beyond the picture's edges is not written: it stays zero.
+    pub(super) fn unfold(&self, x: &[f32], windows: &mut [f32], width: usize, at: usize) {
+        let channels = windows.chunks_mut(self.taps * width).zip(x.chunks_exact(self.plane));
+        for (windows, x) in channels {
+            for run in &self.runs {
+                let windows = &mut windows[run.tap * width + at + run.to..][..run.len];
+                let x = &x[run.from..];
+                match self.stride {
+                    1 => windows.copy_from_slice(&x[..run.len]),
+                    2 => every(2, windows, x),
+                    stride => every(stride, windows, x),
+                }
             }
         }
     }
 
-    /// The other way round, for all channels: adds what each tap has seen to where it saw it.
+    /// The other way round: adds what each tap has seen to where it saw it.
     pub(super) fn fold(&self, windows: &[f32], x: &mut [f32], width: usize, at: usize) {
         let channels = windows.chunks(self.taps * width).zip(x.chunks_exact_mut(self.plane));
         for (windows, x) in channels {
