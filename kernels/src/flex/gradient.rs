@@ -2,9 +2,10 @@
 
 use rayon::prelude::*;
 
+use super::lines::{Pack, Unpack};
 use super::parallel::{Shared, for_each_part, team};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::tile::{Pack, Tile, Unpack, cut, width};
+use super::tile::{Tile, cut, width};
 use super::{Value, Weight};
 use crate::layout::TILE_ROWS;
 

@@ -1,6 +1,7 @@
 //! Shfl-BW, vector-wise and block-wise: an ordinary dense register tile whose reduction is gathered
 //! (Huang et al., DAC'22, "in-buffer stitching"; here a kept column is a contiguous row of the tile).
 
+use super::inputs::Inputs;
 use super::simd::Simd;
 use super::value::widened;
 use super::{Store, Value, Weight};
@@ -9,40 +10,40 @@ use super::{Store, Value, Weight};
 /// row of the group uses them: 128 columns of 32 tokens are 16 KB.
 pub(crate) const PASS: usize = 128;
 
-/// `yt[row] = activation(bias + Σ values · xt[column])` for the groups `units`.
+/// `yt[row] = activation(bias + Σ values · inputs[column])` for the groups `units`.
 ///
 /// # Safety
-/// `weight` is checked; `xt` holds `cols` and `yt` `rows` rows of `vectors · LANES` floats; no other
+/// `weight` is checked; `inputs` holds `cols` and `yt` `rows` rows of `vectors · LANES` floats; no other
 /// thread touches the rows of these groups.
 #[inline(always)]
-pub(crate) unsafe fn run<S: Simd, V: Value>(
+pub(crate) unsafe fn run<S: Simd, V: Value, I: Inputs>(
     weight: &Weight<'_, V>,
     vector: usize,
     store: Store<'_>,
     units: std::ops::Range<usize>,
-    (xt, yt): (*const f32, *mut f32),
+    (inputs, yt): (I, *mut f32),
     vectors: usize,
     window: &mut [f32],
 ) {
     // SAFETY: passed on.
     unsafe {
         match (vectors, S::TALL) {
-            (1, 8) => groups::<S, V, 8, 1>(weight, vector, store, units, xt, yt, window),
-            (_, 8) => groups::<S, V, 8, 2>(weight, vector, store, units, xt, yt, window),
-            (1, _) => groups::<S, V, 4, 1>(weight, vector, store, units, xt, yt, window),
-            (2, _) => groups::<S, V, 4, 2>(weight, vector, store, units, xt, yt, window),
-            _ => groups::<S, V, 4, 3>(weight, vector, store, units, xt, yt, window),
+            (1, 8) => groups::<S, V, I, 8, 1>(weight, vector, store, units, inputs, yt, window),
+            (_, 8) => groups::<S, V, I, 8, 2>(weight, vector, store, units, inputs, yt, window),
+            (1, _) => groups::<S, V, I, 4, 1>(weight, vector, store, units, inputs, yt, window),
+            (2, _) => groups::<S, V, I, 4, 2>(weight, vector, store, units, inputs, yt, window),
+            _ => groups::<S, V, I, 4, 3>(weight, vector, store, units, inputs, yt, window),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn groups<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
+unsafe fn groups<S: Simd, V: Value, I: Inputs, const ROWS: usize, const VECTORS: usize>(
     weight: &Weight<'_, V>,
     vector: usize,
     store: Store<'_>,
     units: std::ops::Range<usize>,
-    xt: *const f32,
+    inputs: I,
     yt: *mut f32,
     window: &mut [f32],
 ) {
@@ -50,7 +51,7 @@ unsafe fn groups<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
         let rows = &weight.order[group * vector..((group + 1) * vector).min(weight.rows)];
         let (start, end) = (weight.offsets[group] as usize, weight.offsets[group + 1] as usize);
         // SAFETY: offsets, columns and rows were checked against the arrays they index; `yt` and
-        // `xt` hold `width` floats for each row and column.
+        // `inputs` hold `width` floats for each row and column.
         unsafe {
             let mut from = start;
             // A group without columns has one pass as well: it stores the bias.
@@ -59,7 +60,7 @@ unsafe fn groups<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                 let pass = Pass {
                     columns: weight.columns.get_unchecked(from..to),
                     vector,
-                    xt,
+                    inputs,
                     store,
                     first: from == start,
                     last: to == end,
@@ -85,17 +86,17 @@ unsafe fn groups<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
 }
 
 /// Some kept columns of a group.
-struct Pass<'a> {
+struct Pass<'a, I> {
     columns: &'a [i32],
     vector: usize,
-    xt: *const f32,
+    inputs: I,
     store: Store<'a>,
     first: bool,
     last: bool,
 }
 
-impl Pass<'_> {
-    /// `yt[rows[i]] (+)= Σ_k values[k · vector + i] · xt[columns[k]]`, all sums in registers.
+impl<I: Inputs> Pass<'_, I> {
+    /// `yt[rows[i]] (+)= Σ_k values[k · vector + i] · inputs[columns[k]]`, all sums in registers.
     #[inline(always)]
     unsafe fn tile<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
         &self,
@@ -118,7 +119,7 @@ impl Pass<'_> {
             }
             let mut weights = values;
             for &column in self.columns {
-                let row = self.xt.add(column as usize * width);
+                let row = self.inputs.row(column as usize, width);
                 let mut x = [S::zero(); VECTORS];
                 for j in 0..VECTORS {
                     x[j] = S::load(row.add(j * S::LANES));

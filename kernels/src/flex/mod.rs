@@ -10,19 +10,21 @@
 
 mod backend;
 mod batch_norm;
+mod conv2d;
 mod cost;
 mod decode;
 mod dense_conv2d;
 mod gather;
 mod gradient;
 mod grouped;
+mod inputs;
 mod kernel;
+mod lines;
 mod look_up;
 pub(crate) mod lstm;
 mod masked;
 mod parallel;
 mod peak;
-mod pixels;
 mod product;
 mod rows;
 mod simd;
@@ -30,7 +32,6 @@ mod smooth;
 mod store;
 mod table;
 mod tile;
-mod tokens;
 mod value;
 mod weight;
 mod windows;
@@ -49,10 +50,9 @@ pub(crate) use weight::Weight;
 
 pub(crate) use backend::{convolve, on_flex, tensor};
 
-use pixels::conv2d;
-
+use conv2d::conv2d;
+use lines::Lines;
 use parallel::Shared;
-use tokens::Lines;
 
 /// `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`.
 ///

@@ -1,8 +1,11 @@
 //! Tiles of tokens: `x` transposed to `[feature][token]`, outputs `[row][token]` transposed back.
 
+use std::ops::Range;
+
+use super::inputs::Packed;
+use super::lines::Lines;
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::simd::{Isa, Simd, Work, dispatch};
-use super::tokens::Tokens;
 use super::{Store, Value, Weight, grouped, rows};
 use crate::Layout;
 use crate::layout::TILE_ROWS;
@@ -57,18 +60,14 @@ pub(crate) fn width(isa: Isa, tile: &Tile) -> usize {
 pub(crate) fn run<V: Value>(
     isa: Isa,
     weight: &Weight<'_, V>,
-    tokens: &impl Tokens,
+    tokens: &Lines<'_>,
     store: Store<'_>,
 ) {
     let n = tokens.count();
     let team = team(weight.work() * n, size_of::<V>() * weight.work());
     let tiles = cut(isa, weight.layout, n, team.threads);
     let (x_rows, y_rows, rows) = (weight.tile_rows(), weight.padded_rows(), weight.rows);
-    let multiply = |tile: &Tile, units, xt, yt| {
-        with_scratch(window(weight), |window| {
-            dispatch(isa, Multiply { weight, store, tile, units, xt, yt, window });
-        });
-    };
+    let multiply = |tile: &Tile, units, xt, yt| multiply(isa, weight, store, tile, units, xt, yt);
     if tiles.len() >= team.threads {
         // Whole tiles per thread: packed input and output stay in its own cache.
         for_each_part(tiles.len(), team, |at| {
@@ -90,7 +89,7 @@ pub(crate) fn run<V: Value>(
             with_scratch((x_rows + y_rows) * width, |scratch| {
                 let (xt, yt) = scratch.split_at_mut(x_rows * width);
                 let (xt, yt) = (Shared::new(xt), Shared::new(yt));
-                let share = |len, run: &(dyn Fn(std::ops::Range<usize>) + Sync)| {
+                let share = |len, run: &(dyn Fn(Range<usize>) + Sync)| {
                     for_each_part(parts, team, |at| run(part(len, at, parts)));
                 };
                 share(x_rows, &|features| tokens.pack(isa, tile, features, xt));
@@ -101,8 +100,24 @@ pub(crate) fn run<V: Value>(
     }
 }
 
+/// `yt[row] = activation(bias + Σ values · xt[column])` for these units of a weight and the tokens of a tile; `yt` holds
+/// the tile's [`width`] for every padded row, `xt` for every row of [`Weight::tile_rows`].
+pub(crate) fn multiply<V: Value>(
+    isa: Isa,
+    weight: &Weight<'_, V>,
+    store: Store<'_>,
+    tile: &Tile,
+    units: Range<usize>,
+    xt: Shared,
+    yt: Shared,
+) {
+    with_scratch(window(weight), |window| {
+        dispatch(isa, Multiply { weight, store, tile, units, xt, yt, window });
+    });
+}
+
 /// The pieces of a weight that threads may share out: groups, or tiles of 16 rows.
-fn units<V>(weight: &Weight<'_, V>) -> usize {
+pub(crate) fn units<V>(weight: &Weight<'_, V>) -> usize {
     match weight.layout {
         Layout::Grouped { vector } => weight.rows.div_ceil(vector),
         Layout::Balanced { .. } | Layout::Rows => weight.rows.div_ceil(TILE_ROWS),
@@ -110,7 +125,7 @@ fn units<V>(weight: &Weight<'_, V>) -> usize {
 }
 
 /// Floats that a kernel widens at a time, and uses more than once.
-fn window<V: Value>(weight: &Weight<'_, V>) -> usize {
+pub(crate) fn window<V: Value>(weight: &Weight<'_, V>) -> usize {
     match weight.layout {
         _ if V::IS_F32 => 0,
         Layout::Grouped { vector } => grouped::PASS * vector,
@@ -123,7 +138,7 @@ struct Multiply<'a, V> {
     weight: &'a Weight<'a, V>,
     store: Store<'a>,
     tile: &'a Tile,
-    units: std::ops::Range<usize>,
+    units: Range<usize>,
     xt: Shared,
     yt: Shared,
     /// Room for values on their way to f32, see [`window`].
@@ -141,100 +156,14 @@ impl<V: Value> Work for Multiply<'_, V> {
         unsafe {
             match weight.layout {
                 Layout::Grouped { vector } => {
-                    grouped::run::<S, V>(weight, vector, store, units, tiles, vectors, window);
+                    let tiles = (Packed(tiles.0), tiles.1);
+                    grouped::run::<S, V, _>(weight, vector, store, units, tiles, vectors, window);
                 }
                 Layout::Balanced { block, kept } => {
                     let layout = (block, kept);
                     rows::balanced::<S, V>(weight, layout, store, units, tiles, vectors, window);
                 }
                 Layout::Rows => rows::plain::<S, V>(weight, store, units, tiles, vectors, window),
-            }
-        }
-    }
-}
-
-/// `xt[feature][token] = x[token][feature]`, zeros for tokens and features past the last.
-pub(crate) struct Pack<'a> {
-    pub(crate) x: &'a [f32],
-    pub(crate) cols: usize,
-    pub(crate) tile: &'a Tile,
-    pub(crate) features: std::ops::Range<usize>,
-    pub(crate) xt: Shared,
-}
-
-impl Work for Pack<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<S: Simd>(self) {
-        let Self { x, cols, tile, features, xt } = self;
-        let (xt, width) = (xt.get(), tile.vectors * S::LANES);
-        let x = &x[tile.first * cols..(tile.first + tile.tokens) * cols];
-        // A vector of tokens at a time: as many rows of `x` are read side by side, few enough for the
-        // CPU to foresee each.
-        for lane in (0..width).step_by(S::LANES) {
-            let mut from = features.start;
-            while from < features.end {
-                let whole = from + S::LANES <= features.end.min(cols);
-                let to = if whole { from + S::LANES } else { from + 1 };
-                // SAFETY: whole blocks lie inside `x` and the tile; `xt` has a row of `width` floats
-                // for every feature of the range.
-                unsafe {
-                    if whole && lane + S::LANES <= tile.tokens {
-                        let block = x.as_ptr().add(lane * cols + from);
-                        S::transpose(block, cols, xt.add(from * width + lane), width);
-                    } else {
-                        for feature in from..to {
-                            for token in lane..lane + S::LANES {
-                                let inside = token < tile.tokens && feature < cols;
-                                let value = if inside { x[token * cols + feature] } else { 0.0 };
-                                *xt.add(feature * width + token) = value;
-                            }
-                        }
-                    }
-                }
-                from = to;
-            }
-        }
-    }
-}
-
-/// `y[token][row] = yt[row][token]`.
-pub(crate) struct Unpack<'a> {
-    pub(crate) yt: Shared,
-    pub(crate) rows: usize,
-    pub(crate) tile: &'a Tile,
-    pub(crate) range: std::ops::Range<usize>,
-    pub(crate) y: Shared,
-}
-
-impl Work for Unpack<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<S: Simd>(self) {
-        let Self { yt, rows, tile, range, y } = self;
-        let (yt, width) = (yt.get(), tile.vectors * S::LANES);
-        for lane in (0..tile.tokens).step_by(S::LANES) {
-            let mut from = range.start;
-            while from < range.end {
-                let whole = from + S::LANES <= range.end;
-                let to = if whole { from + S::LANES } else { from + 1 };
-                // SAFETY: `yt` holds `width` floats for every row, `y` `rows` floats for every token
-                // of the tile; parts own disjoint rows of both.
-                unsafe {
-                    let y = y.get().add(tile.first * rows + from);
-                    if whole && lane + S::LANES <= tile.tokens {
-                        S::transpose(yt.add(from * width + lane), width, y.add(lane * rows), rows);
-                    } else {
-                        for row in 0..to - from {
-                            for token in lane..(lane + S::LANES).min(tile.tokens) {
-                                *y.add(token * rows + row) = *yt.add((from + row) * width + token);
-                            }
-                        }
-                    }
-                }
-                from = to;
             }
         }
     }

@@ -1,0 +1,305 @@
+//! Convolutions without an image of every window. Of a picture with zeros around it, its lines one after the other, what
+//! a tap sees is the picture itself, shifted: for all output pixels of a line, and of the next lines too, when outputs
+//! are counted at the padded picture's pitch. The few that fall between two lines are computed and thrown away. Where
+//! windows are some pixels apart, a plane is taken apart first, into those that one tap sees and those in between.
+
+use std::ops::Range;
+
+use super::inputs::{Inputs, Shifted};
+use super::parallel::{Shared, for_each_part, part, team, with_scratch};
+use super::simd::{Isa, Simd, Work, dispatch};
+use super::tile::{Tile, cut, multiply, units, width, window};
+use super::{Store, Value, Weight, grouped};
+use crate::{Layout, Window};
+
+/// Bytes of a strip's planes, so that they stay in the second-level cache while every row of the weight reads them.
+const PLANES: usize = 256 << 10;
+
+/// Strips for every thread: one that wakes late still finds some.
+const STRIPS_PER_THREAD: usize = 2;
+
+/// Output pixels of a strip at least, unless its planes are large.
+const STRIP: usize = 32;
+
+/// `y [batch, rows, height, width]` for `x [batch, channels, height, width]`; the weight's columns are
+/// kernel row, kernel column, channel, the channel fastest.
+///
+/// # Panics
+/// When `x` has another length, or a line of outputs sees more than 16 GB; callers have checked the rest.
+pub(crate) fn conv2d<V: Value>(
+    isa: Isa,
+    weight: &Weight<'_, V>,
+    x: &[f32],
+    shape: [usize; 4],
+    window: &Window,
+    store: Store<'_>,
+) -> Vec<f32> {
+    assert_eq!(x.len(), shape.iter().product::<usize>());
+    let [batch, channels, height, width] = shape;
+    assert_eq!(weight.cols, channels * window.kernel[0] * window.kernel[1]);
+    let [lines, columns] = window.output([height, width]);
+    let len = batch * weight.rows * lines * columns;
+    let mut y = Vec::with_capacity(len);
+    if len > 0 {
+        let work = weight.work() * batch * lines * columns;
+        let team = team(work, size_of::<V>() * weight.work());
+        let planes = |lines| Planes::new(window, [channels, height, width], lines, columns);
+        let shared = (team.threads * STRIPS_PER_THREAD).div_ceil(batch);
+        let shared = shared.min(lines * columns / STRIP);
+        let strips = shared.max(planes(lines).len() * size_of::<f32>() / PLANES).clamp(1, lines);
+        let planes = planes(lines.div_ceil(strips));
+        let convolution = Convolution {
+            isa,
+            weight,
+            store,
+            offsets: &planes.offsets(),
+            planes: &planes,
+            outputs: [lines, columns],
+            y: Shared::spare(&mut y),
+        };
+        for_each_part(batch * strips, team, |at| {
+            let picture = &x[at / strips * planes.picture()..][..planes.picture()];
+            convolution.strip(picture, at / strips, part(lines, at % strips, strips));
+        });
+    }
+    // SAFETY: every strip has written every row of its pixels.
+    unsafe { y.set_len(len) };
+    y
+}
+
+struct Convolution<'a, V> {
+    isa: Isa,
+    weight: &'a Weight<'a, V>,
+    store: Store<'a>,
+    planes: &'a Planes<'a>,
+    /// [`Planes::offsets`].
+    offsets: &'a [u32],
+    /// Lines and columns of an output picture.
+    outputs: [usize; 2],
+    y: Shared,
+}
+
+impl<V: Value> Convolution<'_, V> {
+    /// These lines of the outputs of one picture.
+    fn strip(&self, picture: &[f32], number: usize, lines: Range<usize>) {
+        let Self { isa, weight, planes, .. } = *self;
+        let tokens = (lines.len() - 1) * planes.pitch + self.outputs[1];
+        let tiles = cut(isa, weight.layout, tokens, 1);
+        let widest = tiles.iter().map(|tile| width(isa, tile)).max().unwrap_or(0);
+        // The last tile reads on past the last plane.
+        let seen = (planes.len() + widest).next_multiple_of(16);
+        let packed = if self.shifts() { 0 } else { weight.tile_rows() * widest };
+        with_scratch(seen + packed + weight.padded_rows() * widest, |scratch| {
+            let (seen, rest) = scratch.split_at_mut(seen);
+            let (xt, yt) = rest.split_at_mut(packed);
+            planes.fill(picture, &lines, seen);
+            // Columns past the last, where only what was packed wrongly points to.
+            xt.iter_mut().skip(weight.cols * widest).for_each(|x| *x = 0.0);
+            let (xt, yt) = (Shared::new(xt), Shared::new(yt));
+            for tile in &tiles {
+                let first = seen[tile.first..].as_ptr();
+                let inputs = Shifted { first, offsets: self.offsets };
+                match weight.layout {
+                    Layout::Grouped { vector } => with_scratch(window(weight), |window| {
+                        let Self { store, .. } = *self;
+                        dispatch(isa, Groups { weight, vector, store, tile, inputs, yt, window });
+                    }),
+                    _ => {
+                        dispatch(isa, Pack { inputs, columns: weight.cols, tile, xt });
+                        multiply(isa, weight, self.store, tile, 0..units(weight), xt, yt);
+                    }
+                }
+                self.hand_on(tile, yt, number, &lines);
+            }
+        });
+    }
+
+    /// Whether inputs are read where they lie. A group reads each for many rows; single rows read one for every weight,
+    /// and most vectors of a shifted line straddle two cache lines.
+    fn shifts(&self) -> bool {
+        matches!(self.weight.layout, Layout::Grouped { .. })
+    }
+
+    /// Outputs of a tile to the picture, without those between two lines.
+    fn hand_on(&self, tile: &Tile, yt: Shared, number: usize, lines: &Range<usize>) {
+        let ([height, columns], pitch) = (self.outputs, self.planes.pitch);
+        let (width, pixels) = (width(self.isa, tile), height * columns);
+        let end = tile.first + tile.tokens;
+        for line in tile.first / pitch..end.div_ceil(pitch) {
+            let from = (line * pitch).max(tile.first);
+            let Some(len) = (line * pitch + columns).min(end).checked_sub(from) else { continue };
+            let to = (lines.start + line) * columns + from - line * pitch;
+            for row in 0..self.weight.rows {
+                // SAFETY: `yt` holds this row of the tile's tokens and `y` this row of all pictures; strips
+                // own disjoint lines.
+                unsafe {
+                    let from = yt.get().add(row * width + from - tile.first);
+                    let to = self.y.get().add((number * self.weight.rows + row) * pixels + to);
+                    to.copy_from_nonoverlapping(from, len);
+                }
+            }
+        }
+    }
+}
+
+/// All groups, for a tile of shifted inputs.
+struct Groups<'a, V> {
+    weight: &'a Weight<'a, V>,
+    vector: usize,
+    store: Store<'a>,
+    tile: &'a Tile,
+    inputs: Shifted<'a>,
+    yt: Shared,
+    window: &'a mut [f32],
+}
+
+impl<V: Value> Work for Groups<'_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let Self { weight, vector, store, tile, inputs, yt, window } = self;
+        let (units, tiles) = (0..units(weight), (inputs, yt.get()));
+        // SAFETY: every column has an offset, from where on planes hold the tile's tokens; `yt` has room for every row.
+        unsafe {
+            grouped::run::<S, V, _>(weight, vector, store, units, tiles, tile.vectors, window);
+        }
+    }
+}
+
+/// Shifted inputs one after the other.
+struct Pack<'a> {
+    inputs: Shifted<'a>,
+    columns: usize,
+    tile: &'a Tile,
+    xt: Shared,
+}
+
+impl Work for Pack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let width = self.tile.vectors * S::LANES;
+        for column in 0..self.columns {
+            for lane in (0..width).step_by(S::LANES) {
+                // SAFETY: as for `Groups`; `xt` has a row of `width` floats for every column.
+                unsafe {
+                    let from = self.inputs.row(column, width).add(lane);
+                    S::store(self.xt.get().add(column * width + lane), S::load(from));
+                }
+            }
+        }
+    }
+}
+
+/// The layout of a strip: for every channel, and every place between two windows that a tap looks at, a plane.
+struct Planes<'a> {
+    window: &'a Window,
+    /// Of the picture: channels, height, width.
+    shape: [usize; 3],
+    /// Places between two windows that taps look at, down and across.
+    phases: [Vec<usize>; 2],
+    /// Floats from one line of a plane to the next.
+    pitch: usize,
+    /// Floats from one plane to the next.
+    plane: usize,
+}
+
+impl<'a> Planes<'a> {
+    /// For so many lines of outputs, or fewer, in this many columns.
+    fn new(window: &'a Window, shape: [usize; 3], lines: usize, columns: usize) -> Self {
+        let Window { kernel, stride, dilation, .. } = *window;
+        let phases = [0, 1].map(|axis| {
+            let mut phases: Vec<usize> =
+                (0..kernel[axis]).map(|tap| tap * dilation[axis] % stride[axis]).collect();
+            phases.sort_unstable();
+            phases.dedup();
+            phases
+        });
+        let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] / stride[axis]);
+        let pitch = columns + reach[1];
+        // An odd number of cache lines: planes an even one apart would share a few sets of the cache.
+        let plane = (((lines + reach[0]) * pitch).div_ceil(16) | 1) * 16;
+        Self { window, shape, phases, pitch, plane }
+    }
+
+    /// Floats of all planes.
+    fn len(&self) -> usize {
+        self.shape[0] * self.phases[0].len() * self.phases[1].len() * self.plane
+    }
+
+    /// Elements of a picture.
+    fn picture(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Where what a column sees begins.
+    fn offsets(&self) -> Vec<u32> {
+        assert!(u32::try_from(self.len()).is_ok(), "a line of outputs sees more than 16 GB");
+        let Window { kernel, stride, dilation, .. } = *self.window;
+        let [down, across] = &self.phases;
+        let at = |tap: usize, axis: usize, phases: &[usize]| {
+            let place = tap * dilation[axis];
+            let phase = phases.partition_point(|&phase| phase < place % stride[axis]);
+            (phase, place / stride[axis])
+        };
+        let mut offsets = Vec::new();
+        for tap in 0..kernel[0] * kernel[1] {
+            let (row, line) = at(tap / kernel[1], 0, down);
+            let (column, place) = at(tap % kernel[1], 1, across);
+            let planes = (0..self.shape[0])
+                .map(|channel| (channel * down.len() + row) * across.len() + column);
+            let offset = |plane| (plane * self.plane + line * self.pitch + place) as u32;
+            offsets.extend(planes.map(offset));
+        }
+        offsets
+    }
+
+    /// Lays out what these lines of outputs see; zeros beyond the picture's edges.
+    fn fill(&self, picture: &[f32], lines: &Range<usize>, planes: &mut [f32]) {
+        let [_, height, width] = self.shape;
+        let Window { kernel, stride, dilation, padding } = *self.window;
+        let reach = (kernel[0] - 1) * dilation[0] / stride[0];
+        let [down, across] = &self.phases;
+        let mut planes = planes.chunks_exact_mut(self.plane);
+        for channel in 0..self.shape[0] {
+            let channel = &picture[channel * height * width..][..height * width];
+            for row in down {
+                for column in across {
+                    let Some(plane) = planes.next() else { return };
+                    // The first place that is not left of the picture, and the first that is right of it.
+                    let begin = padding[1].0.saturating_sub(*column).div_ceil(stride[1]);
+                    let end = (width + padding[1].0).saturating_sub(*column).div_ceil(stride[1]);
+                    let end = end.min(self.pitch);
+                    let begin = begin.min(end);
+                    let places = plane.chunks_exact_mut(self.pitch);
+                    for (line, to) in (lines.start..lines.end + reach).zip(places) {
+                        let line = (line * stride[0] + row).checked_sub(padding[0].0);
+                        let Some(line) = line.filter(|&line| line < height) else {
+                            to.fill(0.0);
+                            continue;
+                        };
+                        to[..begin].fill(0.0);
+                        to[end..].fill(0.0);
+                        if begin == end {
+                            continue;
+                        }
+                        let first = begin * stride[1] + column - padding[1].0;
+                        let from = &channel[line * width + first..(line + 1) * width];
+                        let to = &mut to[begin..end];
+                        match stride[1] {
+                            1 => to.copy_from_slice(&from[..to.len()]),
+                            step => every(step, from, to),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every so many elements.
+fn every(step: usize, from: &[f32], to: &mut [f32]) {
+    to.iter_mut().zip(from.chunks(step)).for_each(|(to, from)| *to = from[0]);
+}
