@@ -67,6 +67,11 @@ fn geometry() -> Vec<([usize; 4], usize, Window)> {
         ([1, 9, 1, 70], 64, window([1, 3], [1, 1], [1, 1], [(0, 0), (1, 1)])),
         ([1, 1, 2, 2], 1, window([2, 2], [1, 1], [1, 1], [(0, 0), (0, 0)])),
         ([40, 8, 16, 16], 48, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
+        // Taps that see some of the places between two windows; windows further apart than they are wide.
+        ([2, 3, 13, 14], 9, window([3, 3], [2, 4], [3, 2], [(1, 2), (3, 0)])),
+        ([3, 2, 17, 13], 12, window([2, 1], [5, 3], [1, 1], [(0, 1), (2, 2)])),
+        // More than a strip holds, in lines that strips do not divide.
+        ([2, 80, 47, 40], 16, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
     ]
 }
 
