@@ -35,7 +35,7 @@ impl Window {
 /// A convolution with a packed kernel, `[out, kernel row · kernel column · in]` with the input channel fastest,
 /// by the kernel that [`select_conv2d`](crate::select_conv2d) has named.
 ///
-/// On the CPU tiles are packed from the pictures themselves, and biases and activations are applied in
+/// On the CPU windows are read from the pictures themselves, and biases and activations are applied in
 /// registers; elsewhere, and where a gradient is wanted, windows are laid out as tokens first.
 ///
 /// # Shapes

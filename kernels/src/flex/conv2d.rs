@@ -1,12 +1,10 @@
-//! Convolutions without an image of every window. Of a picture with zeros around it, its lines one after the other, what
-//! a tap sees is the picture itself, shifted: for all output pixels of a line, and of the next lines too, when outputs
-//! are counted at the padded picture's pitch. The few that fall between two lines are computed and thrown away. Where
-//! windows are some pixels apart, a plane is taken apart first, into those that one tap sees and those in between.
+//! Convolutions without an image of every window: what a tap sees is the picture itself, shifted ([`Planes`]).
 
 use std::ops::Range;
 
 use super::inputs::{Inputs, Shifted};
 use super::parallel::{Shared, for_each_part, part, team, with_scratch};
+use super::planes::Planes;
 use super::simd::{Isa, Simd, Work, dispatch};
 use super::tile::{Tile, cut, multiply, units, width, window};
 use super::{Store, Value, Weight, grouped};
@@ -88,13 +86,17 @@ impl<V: Value> Convolution<'_, V> {
         let widest = tiles.iter().map(|tile| width(isa, tile)).max().unwrap_or(0);
         // The last tile reads on past the last plane.
         let seen = (planes.len() + widest).next_multiple_of(16);
-        let packed = if self.shifts() { 0 } else { weight.tile_rows() * widest };
+        // A group reads an input for many rows, where it lies. Single rows read one for every weight: it is packed
+        // first, since most vectors of a shifted line straddle two cache lines.
+        let packed = match weight.layout {
+            Layout::Grouped { .. } => 0,
+            Layout::Balanced { .. } | Layout::Rows => weight.tile_rows() * widest,
+        };
         with_scratch(seen + packed + weight.padded_rows() * widest, |scratch| {
             let (seen, rest) = scratch.split_at_mut(seen);
             let (xt, yt) = rest.split_at_mut(packed);
             planes.fill(picture, &lines, seen);
-            // Columns past the last, where only what was packed wrongly points to.
-            xt.iter_mut().skip(weight.cols * widest).for_each(|x| *x = 0.0);
+            // Past the last column `xt` keeps what it held: only a weight that was packed wrongly points there.
             let (xt, yt) = (Shared::new(xt), Shared::new(yt));
             for tile in &tiles {
                 let first = seen[tile.first..].as_ptr();
@@ -104,7 +106,7 @@ impl<V: Value> Convolution<'_, V> {
                         let Self { store, .. } = *self;
                         dispatch(isa, Groups { weight, vector, store, tile, inputs, yt, window });
                     }),
-                    _ => {
+                    Layout::Balanced { .. } | Layout::Rows => {
                         dispatch(isa, Pack { inputs, columns: weight.cols, tile, xt });
                         multiply(isa, weight, self.store, tile, 0..units(weight), xt, yt);
                     }
@@ -112,12 +114,6 @@ impl<V: Value> Convolution<'_, V> {
                 self.hand_on(tile, yt, number, &lines);
             }
         });
-    }
-
-    /// Whether inputs are read where they lie. A group reads each for many rows; single rows read one for every weight,
-    /// and most vectors of a shifted line straddle two cache lines.
-    fn shifts(&self) -> bool {
-        matches!(self.weight.layout, Layout::Grouped { .. })
     }
 
     /// Outputs of a tile to the picture, without those between two lines.
@@ -191,115 +187,4 @@ impl Work for Pack<'_> {
             }
         }
     }
-}
-
-/// The layout of a strip: for every channel, and every place between two windows that a tap looks at, a plane.
-struct Planes<'a> {
-    window: &'a Window,
-    /// Of the picture: channels, height, width.
-    shape: [usize; 3],
-    /// Places between two windows that taps look at, down and across.
-    phases: [Vec<usize>; 2],
-    /// Floats from one line of a plane to the next.
-    pitch: usize,
-    /// Floats from one plane to the next.
-    plane: usize,
-}
-
-impl<'a> Planes<'a> {
-    /// For so many lines of outputs, or fewer, in this many columns.
-    fn new(window: &'a Window, shape: [usize; 3], lines: usize, columns: usize) -> Self {
-        let Window { kernel, stride, dilation, .. } = *window;
-        let phases = [0, 1].map(|axis| {
-            let mut phases: Vec<usize> =
-                (0..kernel[axis]).map(|tap| tap * dilation[axis] % stride[axis]).collect();
-            phases.sort_unstable();
-            phases.dedup();
-            phases
-        });
-        let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] / stride[axis]);
-        let pitch = columns + reach[1];
-        // An odd number of cache lines: planes an even one apart would share a few sets of the cache.
-        let plane = (((lines + reach[0]) * pitch).div_ceil(16) | 1) * 16;
-        Self { window, shape, phases, pitch, plane }
-    }
-
-    /// Floats of all planes.
-    fn len(&self) -> usize {
-        self.shape[0] * self.phases[0].len() * self.phases[1].len() * self.plane
-    }
-
-    /// Elements of a picture.
-    fn picture(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Where what a column sees begins.
-    fn offsets(&self) -> Vec<u32> {
-        assert!(u32::try_from(self.len()).is_ok(), "a line of outputs sees more than 16 GB");
-        let Window { kernel, stride, dilation, .. } = *self.window;
-        let [down, across] = &self.phases;
-        let at = |tap: usize, axis: usize, phases: &[usize]| {
-            let place = tap * dilation[axis];
-            let phase = phases.partition_point(|&phase| phase < place % stride[axis]);
-            (phase, place / stride[axis])
-        };
-        let mut offsets = Vec::new();
-        for tap in 0..kernel[0] * kernel[1] {
-            let (row, line) = at(tap / kernel[1], 0, down);
-            let (column, place) = at(tap % kernel[1], 1, across);
-            let planes = (0..self.shape[0])
-                .map(|channel| (channel * down.len() + row) * across.len() + column);
-            let offset = |plane| (plane * self.plane + line * self.pitch + place) as u32;
-            offsets.extend(planes.map(offset));
-        }
-        offsets
-    }
-
-    /// Lays out what these lines of outputs see; zeros beyond the picture's edges.
-    fn fill(&self, picture: &[f32], lines: &Range<usize>, planes: &mut [f32]) {
-        let [_, height, width] = self.shape;
-        let Window { kernel, stride, dilation, padding } = *self.window;
-        let reach = (kernel[0] - 1) * dilation[0] / stride[0];
-        let [down, across] = &self.phases;
-        let mut planes = planes.chunks_exact_mut(self.plane);
-        for channel in 0..self.shape[0] {
-            let channel = &picture[channel * height * width..][..height * width];
-            for row in down {
-                for column in across {
-                    let Some(plane) = planes.next() else { return };
-                    // The first place that is not left of the picture, and the first that is right of it.
-                    let begin = padding[1].0.saturating_sub(*column).div_ceil(stride[1]);
-                    let end = (width + padding[1].0).saturating_sub(*column).div_ceil(stride[1]);
-                    let end = end.min(self.pitch);
-                    let begin = begin.min(end);
-                    let places = plane.chunks_exact_mut(self.pitch);
-                    for (line, to) in (lines.start..lines.end + reach).zip(places) {
-                        let line = (line * stride[0] + row).checked_sub(padding[0].0);
-                        let Some(line) = line.filter(|&line| line < height) else {
-                            to.fill(0.0);
-                            continue;
-                        };
-                        to[..begin].fill(0.0);
-                        to[end..].fill(0.0);
-                        if begin == end {
-                            continue;
-                        }
-                        let first = begin * stride[1] + column - padding[1].0;
-                        let from = &channel[line * width + first..(line + 1) * width];
-                        let to = &mut to[begin..end];
-                        match stride[1] {
-                            1 => to.copy_from_slice(&from[..to.len()]),
-                            step => every(step, from, to),
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Every so many elements.
-fn every(step: usize, from: &[f32], to: &mut [f32]) {
-    to.iter_mut().zip(from.chunks(step)).for_each(|(to, from)| *to = from[0]);
 }

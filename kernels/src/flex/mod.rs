@@ -25,6 +25,7 @@ pub(crate) mod lstm;
 mod masked;
 mod parallel;
 mod peak;
+mod planes;
 mod product;
 mod rows;
 mod simd;

@@ -112,9 +112,9 @@ impl Windows {
     }
 }
 
-/// Inlined, so that a stride of 2, the common one, is a constant.
+/// Every so many elements. Inlined, so that a stride of 2, the common one, is a constant.
 #[inline(always)]
-fn every(stride: usize, line: &mut [f32], x: &[f32]) {
+pub(super) fn every(stride: usize, line: &mut [f32], x: &[f32]) {
     line.iter_mut().zip(x.chunks(stride)).for_each(|(w, x)| *w = x[0]);
 }
 

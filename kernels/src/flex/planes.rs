@@ -1,0 +1,112 @@
+use std::ops::Range;
+
+use super::windows::every;
+use crate::Window;
+
+/// Where some lines of a convolution find their inputs: for every channel, and every place between two windows that a
+/// tap looks at, a plane.
+///
+/// Of a picture with zeros around it, its lines one after the other, what a tap sees is the picture itself, shifted: for
+/// all output pixels of a line, and of the next lines too, when outputs are counted at the padded picture's pitch. Those
+/// that fall between two lines mean nothing. Where windows are some pixels apart, every place between them has a plane.
+pub(super) struct Planes<'a> {
+    window: &'a Window,
+    /// Of the picture: channels, height, width.
+    shape: [usize; 3],
+    /// Places between two windows that taps look at, down and across.
+    phases: [Vec<usize>; 2],
+    /// Floats from one line of a plane to the next.
+    pub(super) pitch: usize,
+    /// Floats from one plane to the next.
+    plane: usize,
+}
+
+impl<'a> Planes<'a> {
+    /// For so many lines of outputs, or fewer, in this many columns.
+    pub(super) fn new(window: &'a Window, shape: [usize; 3], lines: usize, columns: usize) -> Self {
+        let Window { kernel, stride, dilation, .. } = *window;
+        let phases = [0, 1].map(|axis| {
+            let mut phases: Vec<usize> =
+                (0..kernel[axis]).map(|tap| tap * dilation[axis] % stride[axis]).collect();
+            phases.sort_unstable();
+            phases.dedup();
+            phases
+        });
+        let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis] / stride[axis]);
+        let pitch = columns + reach[1];
+        // An odd number of cache lines: planes an even one apart would share a few sets of the cache.
+        let plane = (((lines + reach[0]) * pitch).div_ceil(16) | 1) * 16;
+        Self { window, shape, phases, pitch, plane }
+    }
+
+    /// Floats of all planes.
+    pub(super) fn len(&self) -> usize {
+        self.shape[0] * self.phases[0].len() * self.phases[1].len() * self.plane
+    }
+
+    /// Elements of a picture.
+    pub(super) fn picture(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Where what a column sees begins.
+    pub(super) fn offsets(&self) -> Vec<u32> {
+        assert!(u32::try_from(self.len()).is_ok(), "a line of outputs sees more than 16 GB");
+        let Window { kernel, stride, dilation, .. } = *self.window;
+        let [down, across] = &self.phases;
+        let at = |tap: usize, axis: usize, phases: &[usize]| {
+            let place = tap * dilation[axis];
+            let phase = phases.partition_point(|&phase| phase < place % stride[axis]);
+            (phase, place / stride[axis])
+        };
+        let mut offsets = Vec::new();
+        for tap in 0..kernel[0] * kernel[1] {
+            let (row, line) = at(tap / kernel[1], 0, down);
+            let (column, place) = at(tap % kernel[1], 1, across);
+            let planes = (0..self.shape[0])
+                .map(|channel| (channel * down.len() + row) * across.len() + column);
+            let offset = |plane| (plane * self.plane + line * self.pitch + place) as u32;
+            offsets.extend(planes.map(offset));
+        }
+        offsets
+    }
+
+    /// Lays out what these lines of outputs see; zeros beyond the picture's edges.
+    pub(super) fn fill(&self, picture: &[f32], lines: &Range<usize>, planes: &mut [f32]) {
+        let [channels, height, width] = self.shape;
+        let Window { kernel, stride, dilation, padding } = *self.window;
+        let reach = (kernel[0] - 1) * dilation[0] / stride[0];
+        let [down, across] = &self.phases;
+        let phases = down.iter().flat_map(|row| across.iter().map(move |column| (row, column)));
+        let kinds = (0..channels).flat_map(|channel| phases.clone().map(move |at| (channel, at)));
+        for ((channel, (row, column)), plane) in kinds.zip(planes.chunks_exact_mut(self.plane)) {
+            let channel = &picture[channel * height * width..][..height * width];
+            let places = plane.chunks_exact_mut(self.pitch);
+            for (line, to) in (lines.start..lines.end + reach).zip(places) {
+                let line = (line * stride[0] + row).checked_sub(padding[0].0);
+                match line.filter(|&line| line < height) {
+                    Some(line) => self.line(&channel[line * width..][..width], *column, to),
+                    None => to.fill(0.0),
+                }
+            }
+        }
+    }
+
+    /// A line of a plane from one of the picture: the pixels that lie so far right of where windows begin.
+    fn line(&self, from: &[f32], column: usize, to: &mut [f32]) {
+        let (stride, before) = (self.window.stride[1], self.window.padding[1].0);
+        // The first place that is right of the picture, and the first that is not left of it.
+        let end = (from.len() + before).saturating_sub(column).div_ceil(stride).min(to.len());
+        let begin = before.saturating_sub(column).div_ceil(stride).min(end);
+        to[..begin].fill(0.0);
+        to[end..].fill(0.0);
+        let to = &mut to[begin..end];
+        let first = (begin * stride + column).saturating_sub(before);
+        let from = from.get(first..).unwrap_or(&[]);
+        match stride {
+            1 => to.copy_from_slice(&from[..to.len()]),
+            2 => every(2, to, from),
+            stride => every(stride, to, from),
+        }
+    }
+}
