@@ -76,37 +76,38 @@ impl<'a> Planes<'a> {
         let [channels, height, width] = self.shape;
         let Window { kernel, stride, dilation, padding } = *self.window;
         let reach = (kernel[0] - 1) * dilation[0] / stride[0];
+        // At once, not at the ends of every line: many are short.
+        planes.fill(0.0);
         let [down, across] = &self.phases;
-        let phases = down.iter().flat_map(|row| across.iter().map(move |column| (row, column)));
-        let kinds = (0..channels).flat_map(|channel| phases.clone().map(move |at| (channel, at)));
-        for ((channel, (row, column)), plane) in kinds.zip(planes.chunks_exact_mut(self.plane)) {
+        let across: Vec<_> = across.iter().map(|&column| self.inside(column)).collect();
+        let mut planes = planes.chunks_exact_mut(self.plane);
+        for channel in 0..channels {
             let channel = &picture[channel * height * width..][..height * width];
-            let places = plane.chunks_exact_mut(self.pitch);
-            for (line, to) in (lines.start..lines.end + reach).zip(places) {
-                let line = (line * stride[0] + row).checked_sub(padding[0].0);
-                match line.filter(|&line| line < height) {
-                    Some(line) => self.line(&channel[line * width..][..width], *column, to),
-                    None => to.fill(0.0),
+            for row in down {
+                for ((inside, first), plane) in across.iter().zip(planes.by_ref()) {
+                    for (number, line) in (lines.start..lines.end + reach).enumerate() {
+                        let line = (line * stride[0] + row).wrapping_sub(padding[0].0);
+                        if line < height && !inside.is_empty() {
+                            let to = &mut plane[number * self.pitch..][inside.clone()];
+                            let from = &channel[line * width + first..(line + 1) * width];
+                            match stride[1] {
+                                1 => to.copy_from_slice(&from[..to.len()]),
+                                2 => every(2, to, from),
+                                stride => every(stride, to, from),
+                            }
+                        }
+                    }
                 }
             }
         }
     }
 
-    /// A line of a plane from one of the picture: the pixels that lie so far right of where windows begin.
-    fn line(&self, from: &[f32], column: usize, to: &mut [f32]) {
+    /// Which places of a plane's line lie in the picture, and where the first of them does, for pixels so far right of
+    /// where windows begin.
+    fn inside(&self, column: usize) -> (Range<usize>, usize) {
         let (stride, before) = (self.window.stride[1], self.window.padding[1].0);
-        // The first place that is right of the picture, and the first that is not left of it.
-        let end = (from.len() + before).saturating_sub(column).div_ceil(stride).min(to.len());
+        let end = (self.shape[2] + before).saturating_sub(column).div_ceil(stride).min(self.pitch);
         let begin = before.saturating_sub(column).div_ceil(stride).min(end);
-        to[..begin].fill(0.0);
-        to[end..].fill(0.0);
-        let to = &mut to[begin..end];
-        let first = (begin * stride + column).saturating_sub(before);
-        let from = from.get(first..).unwrap_or(&[]);
-        match stride {
-            1 => to.copy_from_slice(&from[..to.len()]),
-            2 => every(2, to, from),
-            stride => every(stride, to, from),
-        }
+        (begin..end, (begin * stride + column).saturating_sub(before))
     }
 }
