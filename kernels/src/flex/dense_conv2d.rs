@@ -5,8 +5,8 @@ use super::product::{View, product};
 use super::windows::Windows;
 use crate::Window;
 
-/// A convolution with a dense kernel: a thread unfolds a few pictures at a time, always into the same memory, as
-/// `[in · kernel row · kernel column, picture · output pixel]`.
+/// A convolution with a dense kernel: a thread unfolds a few pictures at a time, or some lines of one, always into the
+/// same memory, as `[in · kernel row · kernel column, picture · output pixel]`.
 pub(crate) struct DenseConv2d<'a> {
     pub(crate) window: Window,
     /// `[batch, in, height, width]`.

@@ -111,3 +111,61 @@ impl<'a> Planes<'a> {
         (begin..end, (begin * stride + column).saturating_sub(before))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parallel::part;
+    use super::*;
+
+    /// What a convolution's definition says that this tap sees of a picture `[height, width]` for an output pixel.
+    fn seen(window: &Window, size: [usize; 2], tap: usize, output: [usize; 2]) -> Option<usize> {
+        let taps = [tap / window.kernel[1], tap % window.kernel[1]];
+        let [line, place] = [0, 1].map(|axis| {
+            let from = output[axis] * window.stride[axis] + taps[axis] * window.dilation[axis];
+            from.checked_sub(window.padding[axis].0).filter(|&at| at < size[axis])
+        });
+        Some(line? * size[1] + place?)
+    }
+
+    #[test]
+    fn every_column_sees_its_pixels_from_its_offset_on_and_never_past_the_planes() {
+        let windows = [
+            ([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)]),
+            ([3, 2], [2, 3], [1, 1], [(0, 0), (2, 1)]),
+            ([2, 3], [5, 2], [1, 3], [(3, 0), (0, 4)]),
+            ([1, 1], [2, 4], [1, 1], [(0, 0), (0, 0)]),
+            ([3, 3], [2, 4], [3, 2], [(1, 2), (3, 0)]),
+        ];
+        for (kernel, stride, dilation, padding) in windows {
+            let window = Window { kernel, stride, dilation, padding };
+            for [channels, height, width] in [[1, 9, 11], [3, 17, 7], [2, 7, 31]] {
+                let [lines, columns] = window.output([height, width]);
+                let picture: Vec<f32> = (1..=channels * height * width).map(|i| i as f32).collect();
+                for strips in 1..=lines {
+                    let most = lines.div_ceil(strips);
+                    let planes = Planes::new(&window, [channels, height, width], most, columns);
+                    let offsets = planes.offsets();
+                    let last = *offsets.iter().max().unwrap() as usize;
+                    assert!(last + (most - 1) * planes.pitch + columns <= planes.len());
+                    for strip in 0..strips {
+                        let strip = part(lines, strip, strips);
+                        assert!(strip.len() <= most);
+                        let mut filled = vec![f32::NAN; planes.len()];
+                        planes.fill(&picture, &strip, &mut filled);
+                        for (at, &offset) in offsets.iter().enumerate() {
+                            let (tap, channel) = (at / channels, at % channels);
+                            let picture = &picture[channel * height * width..];
+                            for (number, line) in strip.clone().enumerate() {
+                                for column in 0..columns {
+                                    let at = offset as usize + number * planes.pitch + column;
+                                    let seen = seen(&window, [height, width], tap, [line, column]);
+                                    assert_eq!(filled[at], seen.map_or(0.0, |seen| picture[seen]));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
