@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::windows::every;
+use super::windows::{every, inside};
 use crate::Window;
 
 /// Where some lines of a convolution find their inputs: for every channel, and every place between two windows that a
@@ -79,7 +79,8 @@ impl<'a> Planes<'a> {
         // At once, not at the ends of every line: many are short.
         planes.fill(0.0);
         let [down, across] = &self.phases;
-        let across: Vec<_> = across.iter().map(|&column| self.inside(column)).collect();
+        let across: Vec<_> =
+            across.iter().map(|&column| inside(self.window, width, column, self.pitch)).collect();
         let mut planes = planes.chunks_exact_mut(self.plane);
         for channel in 0..channels {
             let channel = &picture[channel * height * width..][..height * width];
@@ -100,15 +101,6 @@ impl<'a> Planes<'a> {
                 }
             }
         }
-    }
-
-    /// Which places of a plane's line lie in the picture, and where the first of them does, for pixels so far right of
-    /// where windows begin.
-    fn inside(&self, column: usize) -> (Range<usize>, usize) {
-        let (stride, before) = (self.window.stride[1], self.window.padding[1].0);
-        let end = (self.shape[2] + before).saturating_sub(column).div_ceil(stride).min(self.pitch);
-        let begin = before.saturating_sub(column).div_ceil(stride).min(end);
-        (begin..end, (begin * stride + column).saturating_sub(before))
     }
 }
 

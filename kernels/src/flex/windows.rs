@@ -40,20 +40,17 @@ impl Windows {
         let mut runs = Vec::new();
         for tap in 0..taps {
             let [down, right] = [tap / kernel[1] * dilation[0], tap % kernel[1] * dilation[1]];
-            // The first pixel that is not left of the picture, and the first that is right of it.
-            let first = padding[1].0.saturating_sub(right).div_ceil(stride[1]);
-            let end = (width + padding[1].0).saturating_sub(right).div_ceil(stride[1]);
-            let Some(len) = end.min(columns).checked_sub(first).filter(|&len| len > 0) else {
+            let (inside, column) = inside(window, width, right, columns);
+            if inside.is_empty() {
                 continue;
-            };
-            let column = first * stride[1] + right - padding[1].0;
+            }
             for (number, row) in lines.clone().enumerate() {
                 let line = (row * stride[0] + down).checked_sub(padding[0].0);
                 if let Some(line) = line.filter(|&line| line < height) {
                     runs.push(Run {
                         tap,
-                        to: number * columns + first,
-                        len,
+                        to: number * columns + inside.start,
+                        len: inside.len(),
                         from: line * width + column,
                     });
                 }
@@ -110,6 +107,21 @@ impl Windows {
             }
         }
     }
+}
+
+/// Which of these places in a line of output see a pixel, of a picture this wide, that lies so far `right` of where
+/// their windows begin; and the pixel that the first of them sees.
+pub(super) fn inside(
+    window: &Window,
+    width: usize,
+    right: usize,
+    places: usize,
+) -> (Range<usize>, usize) {
+    let (stride, before) = (window.stride[1], window.padding[1].0);
+    // The first place that is right of the picture, and the first that is not left of it.
+    let end = (width + before).saturating_sub(right).div_ceil(stride).min(places);
+    let begin = before.saturating_sub(right).div_ceil(stride).min(end);
+    (begin..end, (begin * stride + right).saturating_sub(before))
 }
 
 /// Every so many elements. Inlined, so that a stride of 2, the common one, is a constant.

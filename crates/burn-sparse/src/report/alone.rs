@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The layer with these weights, or without any with random ones; its bias is random.
+    /// The layer with these weights, or with random ones in their place; its bias is random.
     pub(super) fn layer(&self, packed: &Packed, random: bool, device: &Device) -> Alone {
         let uniform = Distribution::Uniform(-1.0, 1.0);
         let view = self.view(packed);
