@@ -246,6 +246,17 @@ fn a_dense_convolution_without_gradients_is_burns_own_for_any_number_of_pictures
 }
 
 #[test]
+fn of_no_pictures_a_dense_convolution_makes_none() {
+    let window = geometry()[0].2;
+    let empty = TensorData::new(Vec::<f32>::new(), [0, 4, 7, 9]);
+    let x = Tensor::<4>::from_data(empty, &Device::flex());
+    let weight = Tensor::<4>::ones([17, 4, 3, 3], &Device::flex());
+    let [height, width] = window.output([7, 9]);
+    let y = dense_conv2d(&x, &weight, None, &window).unwrap();
+    assert_eq!(y.dims(), [0, 17, height, width]);
+}
+
+#[test]
 fn training_on_fewer_pictures_than_threads_is_left_to_burn() {
     let (window, pool) = (geometry()[0].2, threads(3));
     for (batch, ours) in [(2, false), (3, true)] {

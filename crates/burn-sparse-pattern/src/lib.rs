@@ -36,10 +36,8 @@ mod histogram;
 mod mask;
 mod packed;
 mod pattern;
-mod patterns;
 mod row_order;
 mod scores;
-mod spelling;
 
 pub use distribution::{Axes, Distribution};
 pub use error::PatternError;

@@ -5,8 +5,10 @@ use burn_flex::FlexTensor;
 use bytemuck::Pod;
 use half::{bf16, f16};
 
+use super::conv2d::conv2d;
 use super::simd::Isa;
-use super::{Store, Value, Weight, choose, conv2d, gradient, masked, run};
+use super::training::{gradient, masked};
+use super::{Store, Value, Weight, choose, run};
 use crate::select::OnDevice;
 use crate::{SparseOps, Spec, Window};
 

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use crate::grouping::assign::assign;
 use crate::grouping::canonical::{Canonical, Groups};
 use crate::grouping::threshold::select;
-use crate::patterns::vector_wise::Keep;
+use crate::pattern::kinds::vector_wise::Keep;
 
 /// How wide the border between kept and dropped columns is at first, in standard deviations of a
 /// group's sums. Found by experiment: 1 and 4 keep less, on trained and on random weights.

@@ -11,7 +11,7 @@ use crate::grouping::pair::Limit;
 use crate::grouping::seeding;
 use crate::grouping::swaps::{self, Tournament};
 use crate::grouping::threshold::{Best, select};
-use crate::patterns::vector_wise::Keep;
+use crate::pattern::kinds::vector_wise::Keep;
 use crate::{PatternError, RowOrder, Scores};
 
 /// How a row order is searched.

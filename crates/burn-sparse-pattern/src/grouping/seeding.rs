@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::grouping::anneal::Columns;
 use crate::grouping::canonical::Canonical;
 use crate::grouping::threshold::select;
-use crate::patterns::vector_wise::Keep;
+use crate::pattern::kinds::vector_wise::Keep;
 
 /// Scores that are ranked, about, to find a threshold.
 const RANKED: usize = 1 << 20;

@@ -1,5 +1,5 @@
 use crate::packed::refuse;
-use crate::patterns::hinm::{Inner, runs};
+use crate::pattern::kinds::hinm::{Inner, runs};
 use crate::{Mask, PatternError, RowOrder};
 
 const LAYOUT: &str = "hierarchical";

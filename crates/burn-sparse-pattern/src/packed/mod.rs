@@ -14,7 +14,7 @@ pub use unstructured::UnstructuredPacked;
 use words::Words;
 
 use crate::mask::Fingerprint;
-use crate::patterns::hinm::Inner;
+use crate::pattern::kinds::hinm::Inner;
 use crate::{Mask, Pattern, PatternError, RowOrder};
 
 /// A masked matrix in the layout of its pattern.

@@ -1,10 +1,10 @@
 //! A few tokens on the grouped layout: every weight is read once, vectors lie along the rows of a
 //! group, and an input is one broadcast.
 
-use super::parallel::{Shared, for_each_part, part, team};
-use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Store, Value, Weight};
 use crate::Layout;
+use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::{Store, Value, Weight};
 
 /// Tokens whose sums fit registers.
 const TOKENS: usize = 8;

@@ -1,6 +1,6 @@
 //! Where a lane finds its own input of a block: in registers, or in memory.
 
-use super::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
 
 /// Floats that an in-block byte can name: of so many, a table in memory.
 const IN_MEMORY: usize = 256;

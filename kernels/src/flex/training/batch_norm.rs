@@ -2,8 +2,8 @@ use std::mem::MaybeUninit;
 
 use rayon::prelude::*;
 
-use super::parallel::{Shared, for_each_part, part, team};
-use super::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
 
 /// Batch normalization and what follows it in a residual network: `y = relu((x - mean) / deviation · gamma + beta +
 /// shortcut)`.

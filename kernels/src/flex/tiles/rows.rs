@@ -1,9 +1,9 @@
 //! Balanced and unstructured rows: a kept weight is one broadcast, its input a contiguous row of the
 //! tile.
 
-use super::simd::Simd;
-use super::value::widened;
-use super::{Store, Value, Weight};
+use crate::flex::simd::Simd;
+use crate::flex::value::widened;
+use crate::flex::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 
 /// Columns per pass of the balanced kernel, so that their rows of the tile stay in the first-level

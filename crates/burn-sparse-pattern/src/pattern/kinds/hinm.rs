@@ -2,8 +2,8 @@
 //! share their columns as in Shfl-BW, and inside them every row keeps `keep` of every `of`.
 
 use crate::count::{check_sparsity, top};
-use crate::patterns::vector_wise::{Keep, best_columns, group_sums};
-use crate::patterns::{Violation, balanced};
+use crate::pattern::kinds::vector_wise::{Keep, best_columns, group_sums};
+use crate::pattern::kinds::{Violation, balanced};
 use crate::{Mask, PatternError, RowOrder, Scores};
 
 /// The inner pattern: `keep` of every `of` kept columns.

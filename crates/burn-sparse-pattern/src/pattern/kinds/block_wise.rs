@@ -1,5 +1,5 @@
 use crate::count::top;
-use crate::patterns::Violation;
+use crate::pattern::kinds::Violation;
 use crate::{Mask, Scores};
 
 /// Keeps the `kept` aligned blocks with the highest sums; border blocks are smaller.

@@ -1,7 +1,7 @@
 //! Balanced Sparsity (Yao et al., AAAI'19): every block of a row keeps the same count.
 
 use crate::count::{kept_count, top};
-use crate::patterns::Violation;
+use crate::pattern::kinds::Violation;
 use crate::{Mask, Scores};
 
 /// How a row is cut and how much each block keeps.

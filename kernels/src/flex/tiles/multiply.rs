@@ -1,61 +1,19 @@
-//! Tiles of tokens: `x` transposed to `[feature][token]`, outputs `[row][token]` transposed back.
+//! Tiles times a packed weight.
 
 use std::ops::Range;
 
 use super::inputs::Packed;
 use super::lines::Lines;
-use super::parallel::{Shared, for_each_part, part, team, with_scratch};
-use super::simd::{Isa, Simd, Work, dispatch};
-use super::{Store, Value, Weight, grouped, rows};
+use super::tile::{Tile, cut, width};
+use super::{grouped, rows};
 use crate::Layout;
+use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 
 /// Parts that a shared phase is cut into, per thread: a thread that wakes late still finds some.
 const PARTS_PER_THREAD: usize = 4;
-
-/// Tokens `first..first + tokens` in `vectors` vectors of lanes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tile {
-    pub(crate) first: usize,
-    pub(crate) tokens: usize,
-    pub(crate) vectors: usize,
-}
-
-/// Lanes and the widest tiles of an instruction set.
-struct Limits {
-    grouped: bool,
-}
-
-impl Work for Limits {
-    type Output = (usize, usize);
-    unsafe fn run<S: Simd>(self) -> (usize, usize) {
-        (S::LANES, if self.grouped { S::GROUPED_VECTORS } else { S::MAX_VECTORS })
-    }
-}
-
-/// Cuts `n` tokens into tiles of nearly equal width, in a multiple of `threads` where there are that
-/// many, so that no thread is left with a tile more.
-pub(crate) fn cut(isa: Isa, layout: Layout, n: usize, threads: usize) -> Vec<Tile> {
-    let grouped = matches!(layout, Layout::Grouped { .. });
-    let (lanes, most) = dispatch(isa, Limits { grouped });
-    let vectors = n.div_ceil(lanes);
-    let mut tiles = vectors.div_ceil(most);
-    if tiles > threads / 2 {
-        tiles = tiles.next_multiple_of(threads).min(vectors);
-    }
-    (0..tiles)
-        .map(|tile| {
-            let range = part(vectors, tile, tiles);
-            let (first, end) = (range.start * lanes, (range.end * lanes).min(n));
-            Tile { first, tokens: end - first, vectors: range.len() }
-        })
-        .collect()
-}
-
-/// Floats of a tile's row.
-pub(crate) fn width(isa: Isa, tile: &Tile) -> usize {
-    tile.vectors * dispatch(isa, Limits { grouped: false }).0
-}
 
 pub(crate) fn run<V: Value>(
     isa: Isa,

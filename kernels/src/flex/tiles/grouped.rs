@@ -2,9 +2,9 @@
 //! (Huang et al., DAC'22, "in-buffer stitching"; here a kept column is a contiguous row of the tile).
 
 use super::inputs::Inputs;
-use super::simd::Simd;
-use super::value::widened;
-use super::{Store, Value, Weight};
+use crate::flex::simd::Simd;
+use crate::flex::value::widened;
+use crate::flex::{Store, Value, Weight};
 
 /// Kept columns per pass, so that their rows of the tile stay in the first-level cache while every
 /// row of the group uses them: 128 columns of 32 tokens are 16 KB.

@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use super::parallel::{for_each_part, team};
-use super::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::parallel::{for_each_part, team};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
 
 /// Weights per thread's piece: small enough to share out, large enough to be worth it.
 const PIECE: usize = 1 << 15;

@@ -2,11 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::lines::{Pack, Unpack};
-use super::parallel::{Shared, for_each_part, team};
-use super::simd::{Isa, Simd, Work, dispatch};
-use super::tile::{Tile, cut, width};
-use super::{Value, Weight};
+use crate::flex::parallel::{Shared, for_each_part, team};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::tiles::{Pack, Tile, Unpack, cut, width};
+use crate::flex::{Value, Weight};
 use crate::layout::TILE_ROWS;
 
 /// `dx [n, cols] = dy [n, rows] · W`.

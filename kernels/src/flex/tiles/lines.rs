@@ -1,8 +1,8 @@
 use std::ops::Range;
 
-use super::parallel::Shared;
-use super::simd::{Isa, Simd, Work, dispatch};
 use super::tile::Tile;
+use crate::flex::parallel::Shared;
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
 
 /// Tokens one after the other: `x [n, cols]` to `y [n, rows]`.
 pub(crate) struct Lines<'a> {

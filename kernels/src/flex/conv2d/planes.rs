@@ -106,8 +106,8 @@ impl<'a> Planes<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parallel::part;
     use super::*;
+    use crate::flex::parallel::part;
 
     /// What a convolution's definition says that this tap sees of a picture `[height, width]` for an output pixel.
     fn seen(window: &Window, size: [usize; 2], tap: usize, output: [usize; 2]) -> Option<usize> {

@@ -2,22 +2,16 @@
 
 use std::ops::Range;
 
-use super::inputs::{Inputs, Shifted};
-use super::parallel::{Shared, for_each_part, part, team, with_scratch};
 use super::planes::Planes;
-use super::simd::{Isa, Simd, Work, dispatch};
-use super::tile::{Tile, cut, multiply, units, width, window};
-use super::{Store, Value, Weight, grouped};
+use super::strips::strips;
+use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::tiles::{Inputs, Shifted, Tile, cut, multiply, run_groups, units, width, window};
+use crate::flex::{Store, Value, Weight};
 use crate::{Layout, Window};
 
 /// Bytes of a strip's planes, so that they stay in the second-level cache while every row of the weight reads them.
 const PLANES: usize = 256 << 10;
-
-/// Strips for every thread: one that wakes late still finds some.
-const STRIPS_PER_THREAD: usize = 2;
-
-/// Output pixels of a strip at least, unless its planes are large.
-const STRIP: usize = 32;
 
 /// `y [batch, rows, height, width]` for `x [batch, channels, height, width]`; the weight's columns are
 /// kernel row, kernel column, channel, the channel fastest.
@@ -42,9 +36,8 @@ pub(crate) fn conv2d<V: Value>(
         let work = weight.work() * batch * lines * columns;
         let team = team(work, size_of::<V>() * weight.work());
         let planes = |lines| Planes::new(window, [channels, height, width], lines, columns);
-        let shared = (team.threads * STRIPS_PER_THREAD).div_ceil(batch);
-        let shared = shared.min(lines * columns / STRIP);
-        let strips = shared.max(planes(lines).len() * size_of::<f32>() / PLANES).clamp(1, lines);
+        let large = planes(lines).len() * size_of::<f32>() / PLANES;
+        let strips = strips(team.threads, batch, [lines, columns]).max(large).min(lines);
         let planes = planes(lines.div_ceil(strips));
         let convolution = Convolution {
             isa,
@@ -158,7 +151,7 @@ impl<V: Value> Work for Groups<'_, V> {
         let (units, tiles) = (0..units(weight), (inputs, yt.get()));
         // SAFETY: every column has an offset, from where on planes hold the tile's tokens; `yt` has room for every row.
         unsafe {
-            grouped::run::<S, V, _>(weight, vector, store, units, tiles, tile.vectors, window);
+            run_groups::<S, V, _>(weight, vector, store, units, tiles, tile.vectors, window);
         }
     }
 }

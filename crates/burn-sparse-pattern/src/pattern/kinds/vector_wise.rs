@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::count::top;
-use crate::patterns::Violation;
+use crate::pattern::kinds::Violation;
 use crate::{Mask, RowOrder, Scores};
 
 /// How many vectors are kept.

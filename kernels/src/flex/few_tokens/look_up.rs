@@ -1,11 +1,11 @@
 //! The balanced layout for few tokens: a tile's rows at a time, each lane looks up its own input of the
 //! block in a [`Table`]. Tokens need no transposition, on the way in or out.
 
-use super::parallel::{Shared, for_each_part, part, team, with_scratch};
-use super::simd::{Isa, Simd, Work, dispatch};
-use super::smooth::gelu;
 use super::table::{self, InMemory, InRegisters, Table};
-use super::{Store, Value, Weight};
+use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::smooth::gelu;
+use crate::flex::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout};
 

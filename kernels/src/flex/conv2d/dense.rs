@@ -1,9 +1,10 @@
 use rayon::prelude::*;
 
-use super::parallel::{Shared, for_each_part, part, team, with_scratch};
-use super::product::{View, product};
+use super::strips::strips;
 use super::windows::Windows;
 use crate::Window;
+use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::flex::product::{View, product};
 
 /// A convolution with a dense kernel: a thread unfolds a few pictures at a time, or some lines of one, always into the
 /// same memory, as `[in · kernel row · kernel column, picture · output pixel]`.
@@ -33,10 +34,6 @@ const PARTS: usize = 16;
 /// Output pixels that make a product wide enough: with fewer, tiles of registers stay half empty, and a gradient of the
 /// weight is read and written for little.
 const WIDE: usize = 128;
-
-/// Output pixels of a strip at least, and strips for every thread: one that wakes late still finds some.
-const STRIP: usize = 32;
-const STRIPS_PER_THREAD: usize = 2;
 
 /// Memory of a thread.
 struct Scratch {
@@ -90,8 +87,7 @@ impl DenseConv2d<'_> {
         let [lines, columns] = self.window.output([height, width]);
         let cols = self.weight.len() / self.out.max(1);
         let team = team(batch * self.out * lines * columns * cols, 0);
-        let most = (lines * columns / STRIP).clamp(1, lines);
-        let strips = (team.threads * STRIPS_PER_THREAD).min(most);
+        let strips = strips(team.threads, batch, [lines, columns]);
         let places = Shared::new(y);
         for_each_part(batch * strips, team, |at| {
             let (number, strip) = (at / strips, part(lines, at % strips, strips));

@@ -1,11 +1,11 @@
 //! Unstructured rows for few tokens: vectors lie along the kept weights of a row, each lane gathers its
 //! own input. Tokens need no transposition, on the way in or out.
 
-use super::parallel::{Shared, for_each_part, part, team};
-use super::simd::{Isa, Simd, Work, dispatch};
-use super::smooth::gelu;
-use super::{Store, Value, Weight};
 use crate::Activation;
+use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::simd::{Isa, Simd, Work, dispatch};
+use crate::flex::smooth::gelu;
+use crate::flex::{Store, Value, Weight};
 
 /// Tokens that share one reading of the weights.
 const TOKENS: usize = 8;

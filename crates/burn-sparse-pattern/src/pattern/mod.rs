@@ -1,0 +1,155 @@
+//! What a pattern is: its parameters, its name, the sparsities it can reach, and the masks it allows.
+
+mod check;
+pub(crate) mod kinds;
+mod project;
+mod spelling;
+mod target;
+
+use serde::{Deserialize, Serialize};
+
+pub use project::Projection;
+
+use crate::PatternError;
+
+/// The allowed shapes of a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// The largest scores of the matrix.
+    Unstructured {},
+    /// Every block of a row keeps the same count (Balanced Sparsity, AAAI'19, Algorithm 1).
+    Balanced {
+        /// Columns of a block, 2 to 256; the paper's balance range.
+        #[serde(default = "thirty_two")]
+        block: usize,
+    },
+    /// Balanced with small blocks, spelled with its counts: `keep` of every `of` columns.
+    NOfM {
+        /// Kept weights of a block.
+        keep: usize,
+        /// Columns of a block, 2 to 256.
+        of: usize,
+    },
+    /// `vector` consecutive rows share their columns (Gong et al., "VectorSparse", SC'21).
+    VectorWise {
+        /// Rows of a vector, 2 to 256.
+        #[serde(default = "thirty_two")]
+        vector: usize,
+        /// Every group keeps the same number of columns; otherwise one threshold for the matrix.
+        #[serde(default = "yes")]
+        equal_groups: bool,
+    },
+    /// Vector-wise after a free row order (Shfl-BW, DAC'22).
+    ShflBw {
+        /// Rows of a vector, 2 to 256.
+        #[serde(default = "thirty_two")]
+        vector: usize,
+        /// Every group keeps the same number of columns, which gives kernels a fixed trip count;
+        /// otherwise one threshold for the matrix, which keeps a little more of trained weights.
+        #[serde(default = "yes")]
+        equal_groups: bool,
+    },
+    /// Shfl-BW whose kept vectors hold `keep` of every `of` columns in each row (HiNM, 2024).
+    Hinm {
+        /// Rows of a vector, 2 to 256.
+        #[serde(default = "thirty_two")]
+        vector: usize,
+        /// Kept weights of a run.
+        keep: usize,
+        /// Kept columns of a run, 2 to 256.
+        of: usize,
+    },
+    /// Aligned square blocks, kept or dropped whole.
+    BlockWise {
+        /// Rows and columns of a block, 2 to 256.
+        #[serde(default = "thirty_two")]
+        block: usize,
+    },
+}
+
+fn thirty_two() -> usize {
+    32
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Pattern {
+    /// The names of all patterns.
+    pub const KINDS: [&'static str; 7] =
+        ["unstructured", "balanced", "n-of-m", "vector-wise", "shfl-bw", "hinm", "block-wise"];
+
+    /// Every pattern with its default parameters, in the order of [`Self::KINDS`].
+    pub fn defaults() -> [Self; 7] {
+        [
+            Self::Unstructured {},
+            Self::Balanced { block: 32 },
+            Self::NOfM { keep: 2, of: 4 },
+            Self::VectorWise { vector: 32, equal_groups: true },
+            Self::ShflBw { vector: 32, equal_groups: true },
+            Self::Hinm { vector: 32, keep: 2, of: 4 },
+            Self::BlockWise { block: 32 },
+        ]
+    }
+
+    /// The pattern's name.
+    pub fn kind(&self) -> &'static str {
+        Self::KINDS[match self {
+            Self::Unstructured {} => 0,
+            Self::Balanced { .. } => 1,
+            Self::NOfM { .. } => 2,
+            Self::VectorWise { .. } => 3,
+            Self::ShflBw { .. } => 4,
+            Self::Hinm { .. } => 5,
+            Self::BlockWise { .. } => 6,
+        }]
+    }
+
+    /// Checks the pattern's own parameters.
+    ///
+    /// # Errors
+    /// When one is out of range.
+    pub fn validate(&self) -> Result<(), PatternError> {
+        let size = |parameter, found| match found {
+            // In-block indices are bytes, and no kernel gains from larger vectors.
+            2..=256 => Ok(()),
+            _ => {
+                let (pattern, expected) = (self.kind(), "2 to 256".into());
+                Err(PatternError::Parameter { pattern, parameter, found, expected })
+            }
+        };
+        match *self {
+            Self::Unstructured {} => Ok(()),
+            Self::Balanced { block } | Self::BlockWise { block } => size("block", block),
+            Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. } => size("vector", vector),
+            Self::NOfM { keep, of } | Self::Hinm { keep, of, .. } => {
+                if let Self::Hinm { vector, .. } = *self {
+                    size("vector", vector)?;
+                }
+                size("of", of)?;
+                if (1..of).contains(&keep) {
+                    return Ok(());
+                }
+                let (pattern, expected) = (self.kind(), format!("1 to {}", of - 1));
+                Err(PatternError::Parameter { pattern, parameter: "keep", found: keep, expected })
+            }
+        }
+    }
+
+    /// Whether rows move: masks of this pattern come with a row order.
+    pub fn has_row_order(&self) -> bool {
+        matches!(self, Self::ShflBw { .. } | Self::Hinm { .. })
+    }
+
+    /// The rows of a group, where rows come in groups that share their columns.
+    pub fn vector(&self) -> Option<usize> {
+        match *self {
+            Self::VectorWise { vector, .. }
+            | Self::ShflBw { vector, .. }
+            | Self::Hinm { vector, .. } => Some(vector),
+            _ => None,
+        }
+    }
+}

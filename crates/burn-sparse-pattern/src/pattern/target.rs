@@ -1,0 +1,120 @@
+//! How many zeros a pattern gives a matrix.
+
+use crate::count::Unit;
+use crate::pattern::kinds::{balanced, hinm::Inner};
+use crate::{Pattern, PatternError};
+
+impl Pattern {
+    /// The sparsity that the pattern's own fields fix, if they do.
+    pub fn fixed_sparsity(&self) -> Option<f64> {
+        match *self {
+            Self::NOfM { keep, of } => Some(1.0 - keep as f64 / of as f64),
+            _ => None,
+        }
+    }
+
+    /// Refuses a target that keeps nothing or everything, and answers with the exact number of zeros
+    /// it gives a `rows x cols` matrix.
+    ///
+    /// # Errors
+    /// Names the nearest valid sparsities.
+    pub fn target_zeros(
+        &self,
+        rows: usize,
+        cols: usize,
+        sparsity: f64,
+    ) -> Result<usize, PatternError> {
+        crate::scores::check_shape(rows, cols)?;
+        self.validate()?;
+        let kept = self.unit(rows, cols).target(sparsity)?;
+        let kept = match *self {
+            Self::Unstructured {} => kept,
+            Self::Balanced { block } | Self::NOfM { of: block, .. } => {
+                rows * balanced::Counts::new(cols, block, sparsity, kept).row()
+            }
+            Self::VectorWise { vector, equal_groups } | Self::ShflBw { vector, equal_groups } => {
+                match rows.div_ceil(vector) {
+                    // Every row of every group, the short last one included, keeps as many columns.
+                    _ if equal_groups => rows * kept,
+                    // Which groups keep how many depends on the scores; a short last group may keep
+                    // more or less than its share.
+                    groups => (rows * kept) / groups,
+                }
+            }
+            Self::Hinm { keep, of, .. } => rows * Inner { keep, of }.target(cols, sparsity)? * keep,
+            // Border blocks are smaller: exact only where the block divides the matrix.
+            Self::BlockWise { block } => {
+                (rows * cols * kept) / (rows.div_ceil(block) * cols.div_ceil(block))
+            }
+        };
+        Ok(rows * cols - kept)
+    }
+
+    /// The sparsity nearest to a wish at which a `rows x cols` mask obeys the pattern and keeps something;
+    /// 0, for a dense layer, where the wish rounds to keeping all. Where a layer's share comes from a
+    /// [`Distribution`](crate::Distribution), it is not the user's error that it rounds to a limit.
+    ///
+    /// # Errors
+    /// When a parameter is out of range, or the matrix is too small for the pattern.
+    pub fn nearest_sparsity(
+        &self,
+        rows: usize,
+        cols: usize,
+        wish: f64,
+    ) -> Result<f64, PatternError> {
+        crate::scores::check_shape(rows, cols)?;
+        self.validate()?;
+        if let Some(fixed) = self.fixed_sparsity() {
+            return self.target_zeros(rows, cols, fixed).map(|_| fixed);
+        }
+        if self.target_zeros(rows, cols, wish).is_ok() {
+            return Ok(wish);
+        }
+        let (least, most) = match *self {
+            Self::Hinm { keep, of, .. } => {
+                let share = |runs: usize| 1.0 - (runs * keep) as f64 / cols as f64;
+                // An error for a row shorter than a run.
+                Inner { keep, of }.runs(cols, share(1).max(0.0))?;
+                (share(cols / of), share(1))
+            }
+            _ => {
+                let one = 1.0 / self.unit(rows, cols).len as f64;
+                (one, 1.0 - one)
+            }
+        };
+        Ok(if wish < least / 2.0 { 0.0 } else { wish.clamp(least.min(most), most) })
+    }
+
+    /// Whether every mask at a target has exactly [`Self::target_zeros`] zeros; otherwise units of
+    /// different size are kept or dropped by their scores, and the count is nearly that.
+    pub fn counts_exactly(&self) -> bool {
+        match *self {
+            Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. } => {
+                equal_groups
+            }
+            Self::BlockWise { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// The unit that keeps a whole count.
+    pub(super) fn unit(&self, rows: usize, cols: usize) -> Unit {
+        let (len, name) = match *self {
+            Self::Unstructured {} => (rows * cols, "weights of the matrix".into()),
+            Self::Balanced { block } | Self::NOfM { of: block, .. } => {
+                (block.min(cols), "weights of a block".into())
+            }
+            Self::VectorWise { equal_groups: true, .. }
+            | Self::ShflBw { equal_groups: true, .. } => (cols, "columns of a group".into()),
+            Self::VectorWise { vector, .. } | Self::ShflBw { vector, .. } => {
+                (rows.div_ceil(vector) * cols, format!("{vector}x1 vectors of the matrix"))
+            }
+            Self::Hinm { .. } => (cols, "weights of a row".into()),
+            Self::BlockWise { block } => (
+                rows.div_ceil(block) * cols.div_ceil(block),
+                format!("{block}x{block} blocks of the matrix"),
+            ),
+        };
+        Unit { len, name }
+    }
+}

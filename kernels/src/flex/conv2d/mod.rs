@@ -1,0 +1,10 @@
+//! Convolutions of pictures, `[batch, channels, height, width]`, with packed and with dense kernels.
+
+mod dense;
+mod packed;
+mod planes;
+mod strips;
+mod windows;
+
+pub(crate) use dense::DenseConv2d;
+pub(crate) use packed::conv2d;

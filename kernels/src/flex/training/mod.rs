@@ -1,0 +1,5 @@
+//! What training adds: gradients, masks, normalization by the batch.
+
+pub(crate) mod batch_norm;
+pub(crate) mod gradient;
+pub(crate) mod masked;
