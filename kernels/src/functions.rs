@@ -2,7 +2,7 @@ use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 use crate::flex;
-use crate::select::OnDevice;
+use crate::kernel_name::OnDevice;
 use crate::{Activation, KernelName, PackedTensors, SparseOps, Spec};
 
 /// `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements

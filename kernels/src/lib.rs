@@ -24,31 +24,37 @@
 mod autodiff;
 mod batch_norm;
 mod checked;
+mod choice;
 mod conv2d;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
 mod dense_conv2d;
 mod flex;
 mod functions;
+mod kernel_name;
 mod layout;
 mod lstm;
 mod ops;
 mod packed_tensors;
 mod place;
 mod select;
+mod spec;
 mod stack;
 
 pub use batch_norm::{BatchNormalized, batch_norm_relu, batch_norm_relu_train};
 pub use checked::Checked;
+pub use choice::{Choice, Predicted, Reason};
 pub use conv2d::{Window, sparse_conv2d};
 pub use dense_conv2d::dense_conv2d;
 pub use flex::peak_gflops;
 pub use functions::{
     drawn, masked, sparse_linear, sparse_linear_features_major, sparse_linear_with,
 };
-pub use layout::{Activation, Layout, Spec};
+pub use kernel_name::KernelName;
+pub use layout::{Activation, Layout};
 pub use lstm::{lstm_cell, lstm_sequence};
 pub use ops::SparseOps;
 pub use packed_tensors::PackedTensors;
 pub use place::Place;
-pub use select::{Choice, KernelName, Predicted, Reason, select, select_conv2d};
+pub use select::{select, select_conv2d};
+pub use spec::Spec;

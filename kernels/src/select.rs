@@ -1,145 +1,9 @@
-use std::fmt;
-
 use burn::tensor::{DType, Device};
-use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "cubecl-backend")]
 use crate::Activation;
 use crate::flex::{self, Isa};
-use crate::{Layout, PackedTensors};
-
-/// Which kernel runs for a packed weight, and why.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Choice {
-    /// A sparse kernel.
-    Sparse {
-        /// The name that reports print.
-        name: KernelName,
-        /// What the choice rests on, where it rests on measured costs.
-        predicted: Option<Predicted>,
-    },
-    /// Burn's dense operator on the unpacked weight.
-    Dense {
-        /// Why no sparse kernel runs.
-        reason: Reason,
-    },
-}
-
-/// What a call is expected to take on this machine, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Predicted {
-    /// With the fastest sparse kernel.
-    pub sparse_us: f64,
-    /// With Burn's dense operator.
-    pub dense_us: f64,
-}
-
-/// Why no sparse kernel runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reason {
-    /// There is none.
-    Unsupported(&'static str),
-    /// It would be the slower one, or too little faster to be sure.
-    Slower(Predicted),
-}
-
-/// The name of a kernel: `flex-grouped-tiles-avx512`, `cube-balanced-decode-portable`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KernelName {
-    backend: &'static str,
-    family: &'static str,
-    kernel: &'static str,
-    isa: &'static str,
-    pub(crate) on_device: OnDevice,
-}
-
-/// A kernel itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum OnDevice {
-    Flex(flex::Kernel),
-    #[cfg(feature = "cubecl-backend")]
-    Cube(crate::cube::Kernel),
-}
-
-impl OnDevice {
-    /// The kernel of the CPU, if it is one.
-    pub(crate) fn flex(self) -> Option<flex::Kernel> {
-        match self {
-            Self::Flex(kernel) => Some(kernel),
-            #[cfg(feature = "cubecl-backend")]
-            Self::Cube(_) => None,
-        }
-    }
-
-    /// The kernel of a GPU, if it is one.
-    #[cfg(feature = "cubecl-backend")]
-    pub(crate) fn cube(self) -> Option<crate::cube::Kernel> {
-        match self {
-            Self::Flex(_) => None,
-            Self::Cube(kernel) => Some(kernel),
-        }
-    }
-}
-
-impl KernelName {
-    fn on_cpu(family: &'static str, kernel: flex::Kernel, isa: Isa) -> Self {
-        let (on_device, isa) = (OnDevice::Flex(kernel), isa.name());
-        Self { backend: "flex", family, kernel: kernel.name(), isa, on_device }
-    }
-
-    #[cfg(feature = "cubecl-backend")]
-    fn on_gpu(family: &'static str, kernel: crate::cube::Kernel) -> Self {
-        let ((name, isa), on_device) = (kernel.names(), OnDevice::Cube(kernel));
-        Self { backend: "cube", family, kernel: name, isa, on_device }
-    }
-}
-
-impl KernelName {
-    /// Whether it takes and gives activations feature after feature, and transposes those that lie otherwise:
-    /// what [`sparse_linear_features_major`](crate::sparse_linear_features_major) is for.
-    pub fn is_features_major(&self) -> bool {
-        match self.on_device {
-            OnDevice::Flex(_) => false,
-            #[cfg(feature = "cubecl-backend")]
-            OnDevice::Cube(kernel) => kernel.is_features_major(),
-        }
-    }
-}
-
-impl fmt::Display for KernelName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}-{}", self.backend, self.family, self.kernel, self.isa)
-    }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sparse { name, .. } => write!(f, "{name}"),
-            Self::Dense { reason } => write!(f, "dense, because {reason}"),
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unsupported(reason) => write!(f, "{reason}"),
-            Self::Slower(_) => write!(f, "it is the faster one here"),
-        }
-    }
-}
-
-impl Choice {
-    /// What the choice rests on, where it rests on measured costs.
-    pub fn predicted(&self) -> Option<Predicted> {
-        match *self {
-            Self::Sparse { predicted, .. } => predicted,
-            Self::Dense { reason: Reason::Slower(predicted) } => Some(predicted),
-            Self::Dense { .. } => None,
-        }
-    }
-}
+use crate::{Choice, KernelName, Layout, PackedTensors, Predicted, Reason};
 
 /// What share of the dense product's time a sparse kernel may be expected to take: expectations are off by
 /// some, and to be slower than dense is worse than to miss a little.
@@ -169,7 +33,8 @@ const FEW_ROWS: usize = 8;
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
     let choice = select_by(weight, n, dtype, device, flex::choose, worth_it(weight));
     #[cfg(feature = "cubecl-backend")]
-    if let Choice::Sparse { name: KernelName { backend: "cube", .. }, .. } = choice
+    if let Choice::Sparse { name, .. } = choice
+        && name.on_device.cube().is_some()
         && !device.is_autodiff()
     {
         return faster(choice, crate::cube::measured(weight, n, dtype, device));

@@ -14,7 +14,7 @@ use cubecl::prelude::*;
 
 use super::Kernel;
 use super::activations::{Activations, buffer, empty};
-use crate::select::OnDevice;
+use crate::kernel_name::OnDevice;
 use crate::{Activation, Layout, SparseOps, Spec};
 
 impl SparseOps for CubeBackend {

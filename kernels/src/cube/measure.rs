@@ -10,7 +10,7 @@ use burn::tensor::{DType, Device, Distribution, Tensor};
 use super::Kernel;
 use crate::flex::measures_nothing;
 use crate::functions::{Way, run};
-use crate::select::OnDevice;
+use crate::kernel_name::OnDevice;
 use crate::{Activation, Layout, PackedTensors, Predicted};
 
 /// Seconds that one sample takes at least, in which the device's own start is lost.

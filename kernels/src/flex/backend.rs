@@ -9,7 +9,7 @@ use super::conv2d::conv2d;
 use super::simd::Isa;
 use super::training::{gradient, masked};
 use super::{Store, Value, Weight, choose, run};
-use crate::select::OnDevice;
+use crate::kernel_name::OnDevice;
 use crate::{SparseOps, Spec, Window};
 
 impl SparseOps for Flex {

@@ -1,16 +1,15 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ParamId};
-use burn_sparse_pattern::format::View;
-use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
 
 use super::distribute::distribute;
+use super::ramp::schedule;
 use super::selection::{Verdict, select, view};
 use super::turns::take_turns;
-use super::{PlanError, Schedule};
+use super::{PlanError, PlannedWeight, Unpruned};
 use crate::modules::parameters;
-use crate::recipe::{OptimizerState, PruneTable, Recipe, Regroup, Regrow, Score};
+use crate::recipe::{OptimizerState, Recipe};
 use crate::train::{Sparse, TrainError};
 
 /// Every parameter of a model, chosen or not and why; what each mask will be and when.
@@ -31,58 +30,6 @@ pub struct Plan {
     pub weights: Vec<PlannedWeight>,
     /// The parameters that are not.
     pub unpruned: Vec<Unpruned>,
-}
-
-/// A parameter that is pruned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedWeight {
-    /// Its path in the module.
-    pub name: String,
-    /// How its stored weight is seen as a matrix.
-    pub view: View,
-    /// The index of the `[[prune]]` table that applies.
-    pub table: usize,
-    /// Tables that also match and are overridden by it.
-    pub shadowed: Vec<usize>,
-    /// The allowed shapes of its mask.
-    pub pattern: Pattern,
-    /// The zeros its final mask has; for patterns whose units differ in size, nearly.
-    pub zeros: usize,
-    /// How its table spreads sparsity; `global` decides in training, `zeros` and the schedule's target
-    /// are then those of an even spread.
-    #[serde(default)]
-    pub distribution: Distribution,
-    /// The highest sparsity that a global threshold gives it.
-    #[serde(default)]
-    pub cap: f64,
-    /// Whether its mask is that of the checkpoint it comes from, and is never updated.
-    #[serde(default)]
-    pub kept: bool,
-    /// When its mask is updated.
-    pub schedule: Schedule,
-    /// What ranks its weights.
-    pub score: Score,
-    /// Whether dropped weights may come back during the ramp.
-    pub regrow: Regrow,
-    /// How strongly weights that are dropped but go on learning are drawn to zero.
-    #[serde(default)]
-    pub decay: f64,
-    /// How strongly the rows of a group are drawn to common columns.
-    #[serde(default)]
-    pub attract: f64,
-    /// When its row order is searched again.
-    pub regroup: Regroup,
-}
-
-/// A parameter that is not pruned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Unpruned {
-    /// Its path in the module.
-    pub name: String,
-    /// Its stored shape.
-    pub shape: Vec<usize>,
-    /// Why not.
-    pub reason: String,
 }
 
 impl Plan {
@@ -182,74 +129,4 @@ impl Plan {
     pub fn end(&self) -> usize {
         self.weights.iter().map(|w| w.schedule.end).max().unwrap_or(0)
     }
-}
-
-fn schedule(
-    rule: &PruneTable,
-    table: usize,
-    steps_per_epoch: usize,
-    prune_steps: usize,
-) -> Result<Schedule, PlanError> {
-    let [start, end, every] =
-        [rule.start, rule.end, rule.every].map(|moment| moment.in_steps(steps_per_epoch));
-    let fail = |key, reason| Err(PlanError::Ramp { table, key, reason });
-    if end < start {
-        let reason = format!(
-            "the ramp ends at \"{}\" (step {end}), before its start at \"{}\" (step {start})",
-            rule.end, rule.start
-        );
-        return fail("end", reason);
-    }
-    if end > prune_steps {
-        let reason = format!(
-            "the ramp ends at \"{}\" (step {end}), but pruning has only {prune_steps} steps; raise \
-             train.prune_epochs or end earlier",
-            rule.end
-        );
-        return fail("end", reason);
-    }
-    if matches!(rule.pattern, Pattern::Hinm { .. }) && rule.regrow.is_hard() && start < end {
-        // A column that leaves a group shifts the runs after it, and their rows need other weights.
-        let reason = "hinm needs \"straight-through\" along a ramp: runs shift as columns leave; use \
-                      \"straight-through\", or one update (end = start)";
-        return fail("regrow", reason.into());
-    }
-    let gradient = rule.score == Score::Taylor;
-    if gradient && start == 0 && end == 0 {
-        let reason = "taylor scores need a gradient, which is not there before the first step: end \
-                      after \"1 steps\" or later";
-        return fail("end", reason.into());
-    }
-    let turns = match rule.regrow {
-        Regrow::GrowAndPrune(turns) => Some(turns.turns()),
-        _ => None,
-    };
-    let at_once = turns.is_some() || rule.curve.sparsity(0.0, rule.target()) > 0.0;
-    if gradient && start == 0 && at_once {
-        let reason = "taylor scores need a gradient, which is not there before the first step, and \
-                      weights are dropped at once: start after \"1 steps\" or later";
-        return fail("start", reason.into());
-    }
-    if every == 0 {
-        return fail("every", format!("\"{}\" is less than a step", rule.every));
-    }
-    let every = match turns {
-        Some(turns) if (end - start) / turns == 0 => {
-            let steps = end - start;
-            return fail("regrow", format!("has {turns} turns in {steps} steps"));
-        }
-        Some(turns) => (end - start) / turns,
-        None => every,
-    };
-    let (curve, target) = (rule.curve.clone(), rule.target());
-    Ok(Schedule { start, end, every, curve, target, turn: None })
-}
-
-/// The weights of every `[[prune]]` table, as indices in the model's order.
-pub(super) fn tables(weights: &[PlannedWeight]) -> BTreeMap<usize, Vec<usize>> {
-    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, weight) in weights.iter().enumerate() {
-        tables.entry(weight.table).or_default().push(index);
-    }
-    tables
 }

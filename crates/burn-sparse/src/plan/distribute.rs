@@ -1,6 +1,6 @@
 use burn_sparse_pattern::{Axes, Distribution, PatternError};
 
-use super::base::tables;
+use super::weight::tables;
 use super::{PlanError, PlannedWeight, Unpruned};
 
 /// Sets every weight's target and zeros as its table spreads them; a weight that its share leaves dense

@@ -1,4 +1,4 @@
-use super::base::tables;
+use super::weight::tables;
 use super::{PlanError, PlannedWeight, Turn};
 use crate::recipe::Regrow;
 

@@ -9,8 +9,8 @@ use super::fit::{Sample, fit};
 use super::{BLOCKS, CACHED, Costs, DENSE, Matrix, VECTORS, subject};
 use crate::flex::{Isa, Kernel};
 use crate::functions::{Way, run};
+use crate::kernel_name::OnDevice;
 use crate::layout::TILE_ROWS;
-use crate::select::OnDevice;
 use crate::{Activation, Checked, Layout, PackedTensors};
 
 const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
