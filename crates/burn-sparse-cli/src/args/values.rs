@@ -5,7 +5,7 @@ use std::time::Duration;
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse_models::sweep::Method;
 
-pub(super) fn method(text: &str) -> Result<Method, String> {
+pub(crate) fn method(text: &str) -> Result<Method, String> {
     let (name, sets) = text.split_once(':').ok_or("expected NAME:KEY=VALUE;...")?;
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
@@ -19,7 +19,7 @@ pub(super) fn method(text: &str) -> Result<Method, String> {
 #[derive(Debug, Clone)]
 pub(crate) struct Patterns(pub(crate) Vec<Pattern>);
 
-pub(super) fn patterns(text: &str) -> Result<Patterns, String> {
+pub(crate) fn patterns(text: &str) -> Result<Patterns, String> {
     let (mut depth, mut parts) = (0_i32, vec![String::new()]);
     for letter in text.chars() {
         depth += i32::from(letter == '(') - i32::from(letter == ')');
@@ -33,12 +33,12 @@ pub(super) fn patterns(text: &str) -> Result<Patterns, String> {
     parts.iter().map(one).collect::<Result<_, _>>().map(Patterns)
 }
 
-pub(super) fn distribution(text: &str) -> Result<Distribution, String> {
+pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
 /// `30s`, `2m`, or plain seconds.
-pub(super) fn budget(text: &str) -> Result<Duration, String> {
+pub(crate) fn budget(text: &str) -> Result<Duration, String> {
     let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
         (Some(number), _) => (number, 1.0),
         (None, Some(number)) => (number, 60.0),
@@ -51,14 +51,14 @@ pub(super) fn budget(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time, as in 30s or 2m".into())
 }
 
-pub(super) fn shape(text: &str) -> Result<(usize, usize), String> {
+pub(crate) fn shape(text: &str) -> Result<(usize, usize), String> {
     let side = |part: &str| part.trim().parse::<usize>().ok().filter(|&n| n > 0);
     text.split_once('x')
         .and_then(|(rows, cols)| Some((side(rows)?, side(cols)?)))
         .ok_or_else(|| "expected ROWSxCOLS, as in 4096x1024".into())
 }
 
-pub(super) fn batch(text: &str) -> Result<usize, String> {
+pub(crate) fn batch(text: &str) -> Result<usize, String> {
     let batch = text.trim().parse::<usize>().ok().filter(|&n| n > 0);
     batch.ok_or_else(|| "expected a whole number of at least 1".into())
 }

@@ -1,12 +1,43 @@
+use std::path::PathBuf;
+
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 use burn_sparse::report::{Bench, BenchRow};
+use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
-use crate::args::BenchArguments;
+use crate::args::{Dtype, Patterns, batch, patterns, shape};
 use crate::device::device;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// A checkpoint, or the folder of a finished run.
+    #[arg(required_unless_present = "shape", conflicts_with = "shape")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Layers instead of a checkpoint, as ROWSxCOLS (outputs x inputs), separated by commas.
+    #[arg(long, value_delimiter = ',', value_parser = shape, requires = "pattern")]
+    pub(crate) shape: Vec<(usize, usize)>,
+    /// Patterns, separated by commas: 'shfl-bw(vector=32),balanced(block=32)'.
+    #[arg(long, value_parser = patterns)]
+    pub(crate) pattern: Option<Patterns>,
+    /// Shares of zeros, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "0.75")]
+    pub(crate) sparsity: Vec<f64>,
+    /// Tokens, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
+    pub(crate) batch: Vec<usize>,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, arguments.dtype)?;

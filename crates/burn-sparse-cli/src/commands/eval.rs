@@ -1,15 +1,35 @@
+use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::{Checkpoint, Form};
 use burn_sparse::report::{LayerReport, layers};
 use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
-use crate::args::EvalArguments;
+use crate::args::Dtype;
 use crate::device::device;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArguments {
+    /// A checkpoint, or the folder of a finished run.
+    pub(crate) checkpoint: PathBuf,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, arguments.dtype)?;

@@ -1,8 +1,29 @@
+use std::path::PathBuf;
+
 use burn_sparse::checkpoint::Format;
+use clap::Args;
 
 use super::{Failure, checkpoint};
-use crate::args::{ExportArguments, ExportFormat, Layout, bad_usage};
+use crate::args::{Dtype, ExportFormat, Layout, bad_usage};
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// A checkpoint, or the folder of a finished run.
+    pub(crate) checkpoint: PathBuf,
+    /// Packed or dense weights, or those of another tool.
+    #[arg(long, value_enum)]
+    pub(crate) format: ExportFormat,
+    /// The names and orientation of dense weights [default: burn].
+    #[arg(long, value_enum)]
+    pub(crate) layout: Option<Layout>,
+    /// The type of the values; two-byte ones halve the file [default: as they are].
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
+    /// The file to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+}
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let format = match (arguments.format, arguments.layout) {

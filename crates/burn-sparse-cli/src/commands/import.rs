@@ -1,11 +1,29 @@
+use std::path::PathBuf;
+
 use burn::tensor::Device;
-use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format};
+use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format, Rename};
 use burn_sparse::recipe::{Recipe, TrainTable};
 use burn_sparse_models::{Task, TaskVisitor, with_task};
+use clap::Args;
 
 use super::Failure;
-use crate::args::ImportArguments;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// A safetensors file: dense weights, masked ones, or the sparse-bitmask layout of
+    /// compressed-tensors.
+    pub(crate) weights: PathBuf,
+    /// The task whose model they are of.
+    #[arg(long)]
+    pub(crate) task: String,
+    /// What a module of the file is called in the model, as in net.0=fc1; `NAME=` leaves it out.
+    #[arg(long, value_name = "FROM=TO")]
+    pub(crate) rename: Vec<Rename>,
+    /// The checkpoint to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+}
 
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     let mut checkpoint = with_task(&arguments.task, Import { arguments })??;

@@ -1,11 +1,25 @@
+use std::path::PathBuf;
+
 use burn_sparse::checkpoint::{Checkpoint, Entry, write_atomically};
 use burn_sparse::plan::Plan;
 use burn_sparse::report::plot;
+use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
-use crate::args::InspectArguments;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArguments {
+    /// A checkpoint, or the folder of a finished run.
+    pub(crate) file: PathBuf,
+    /// Draw every mask to this SVG file: as stored, in row order, and what each group keeps.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     let (path, checkpoint) = checkpoint::read(&arguments.file)?;

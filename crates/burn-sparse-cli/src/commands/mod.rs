@@ -1,4 +1,4 @@
-//! One file per sub-command.
+//! One file per sub-command: what it may be told, and what it does.
 
 mod bench;
 mod checkpoint;
@@ -13,16 +13,16 @@ mod sensitivity;
 mod sweep;
 mod train;
 
-pub(crate) use bench::bench;
-pub(crate) use eval::eval;
-pub(crate) use export::export;
-pub(crate) use import::import;
-pub(crate) use inspect::inspect;
-pub(crate) use plan::plan;
-pub(crate) use prune::prune;
-pub(crate) use report::report;
-pub(crate) use sweep::sweep;
-pub(crate) use train::train;
+pub(crate) use bench::{BenchArguments, bench};
+pub(crate) use eval::{EvalArguments, eval};
+pub(crate) use export::{ExportArguments, export};
+pub(crate) use import::{ImportArguments, import};
+pub(crate) use inspect::{InspectArguments, inspect};
+pub(crate) use plan::{PlanArguments, plan};
+pub(crate) use prune::{PruneArguments, prune};
+pub(crate) use report::{ReportArguments, report};
+pub(crate) use sweep::{SweepArguments, sweep};
+pub(crate) use train::{TrainArguments, train};
 
 /// What a command fails with: printed once, as it is.
 type Failure = Box<dyn std::error::Error>;

@@ -1,13 +1,26 @@
+use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::tensor::Device;
 use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse_models::{Task, TaskVisitor, with_task};
+use clap::Args;
 
 use super::{Failure, recipe};
-use crate::args::PlanArguments;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
+    pub(crate) recipe: Option<PathBuf>,
+    /// Set a key of the recipe, as in prune.sparsity=0.9.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;

@@ -1,10 +1,51 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
-use burn_sparse::pattern::Distribution;
+use burn_sparse::pattern::{Distribution, Pattern};
+use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
-use crate::args::{Layout, PruneArguments, bad_usage};
+use crate::args::{Layout, bad_usage, budget, distribution};
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArguments {
+    /// A safetensors file.
+    pub(crate) weights: PathBuf,
+    /// The pattern, as in 'shfl-bw(vector=32)'.
+    #[arg(long)]
+    pub(crate) pattern: Pattern,
+    /// The share of zeros; n-of-m brings its own.
+    #[arg(long)]
+    pub(crate) sparsity: Option<f64>,
+    /// The file to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Names of tensors, as globs; all float tensors with 2 or 4 axes without it.
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    pub(crate) include: Vec<String>,
+    /// How matrices are stored: pytorch as [out, in], burn as [in, out].
+    #[arg(long, value_enum, default_value = "pytorch")]
+    pub(crate) layout: Layout,
+    /// Seeds the search for row orders.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Searches each tensor's row order for this long, as in 30s or 2m.
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub(crate) budget: Option<Duration>,
+    /// How the sparsity is spread over the tensors: uniform, erdos-renyi, erdos-renyi-kernel (by shape)
+    /// or global (one threshold).
+    #[arg(long, value_name = "NAME", default_value = "uniform", value_parser = distribution)]
+    pub(crate) distribution: Distribution,
+    /// The highest sparsity that the global distribution gives a tensor.
+    #[arg(long, default_value_t = 0.99)]
+    pub(crate) cap: f64,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     let pattern = arguments.pattern;

@@ -1,11 +1,34 @@
+use std::path::PathBuf;
+
 use burn_sparse::checkpoint::write_atomically;
 use burn_sparse_models::report::{Measured, Row, find, markdown, measure, page, rows};
+use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
-use crate::args::ReportArguments;
 use crate::device::device;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// The folder of a finished run, or of a sweep: every finished run below it.
+    pub(crate) folder: PathBuf,
+    /// The HTML file [default: report.html in the folder].
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Test samples at a time, separated by commas, to time models with; 0 to time nothing.
+    #[arg(long, value_delimiter = ',', default_value = "1,32")]
+    pub(crate) batch: Vec<usize>,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, None)?;

@@ -10,7 +10,7 @@ use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
 use super::Failure;
-use crate::args::SweepArguments;
+use super::sweep::SweepArguments;
 use crate::output::{self, Progress};
 
 pub(super) fn sensitivity(

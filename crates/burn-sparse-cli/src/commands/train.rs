@@ -4,12 +4,40 @@ use burn::tensor::Device;
 use burn_sparse::recipe::Recipe;
 use burn_sparse_models::run::{self, Begin, DataSource, Outcome, RunError, RunFolder, Trained};
 use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint, recipe};
-use crate::args::TrainArguments;
 use crate::device::device;
 use crate::output::{self, Progress};
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainArguments {
+    /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
+    pub(crate) recipe: Option<PathBuf>,
+    /// Begin with the parameters of this checkpoint, packed or dense, or of a finished run.
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
+    pub(crate) from: Option<PathBuf>,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N. Several,
+    /// separated by commas, share every batch.
+    #[arg(long, visible_alias = "devices", default_value = "flex", value_delimiter = ',')]
+    pub(crate) device: Vec<String>,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The folder of this run [default: runs/NAME].
+    #[arg(long)]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Go on where the run in --run-dir stopped.
+    #[arg(long, requires = "run_dir")]
+    pub(crate) resume: bool,
+    /// Set a key of the recipe, as in prune.sparsity=0.9 or train.batch_size=64.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;

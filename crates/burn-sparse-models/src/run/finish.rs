@@ -7,8 +7,8 @@ use burn_sparse::report::{LayerReport, layers};
 use burn_sparse::train::Pruned;
 
 use super::RunError;
-use super::folder::State;
 use super::session::Session;
+use super::state::State;
 use crate::{Metric, Task};
 
 /// Outputs of the packed and the masked model may differ by rounding alone.

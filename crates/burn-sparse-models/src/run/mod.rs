@@ -11,6 +11,7 @@ mod optimizer;
 mod parallel;
 mod session;
 mod source;
+mod state;
 mod train;
 
 pub use error::RunError;

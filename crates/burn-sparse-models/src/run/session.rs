@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::folder::{Best, State};
+use super::state::{Best, State};
 use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
 use crate::classification::{distilled, loss, samples};
 use crate::{Metric, Samples, Task};

@@ -5,9 +5,9 @@ use burn_sparse::plan::Plan;
 use burn_sparse::recipe::{Recipe, RecipeError, TrainTable};
 use burn_sparse::train::Sparse;
 
-use super::folder::State;
 use super::optimizer::optimizer;
 use super::session::{Kind, MaskReport, Session};
+use super::state::State;
 use super::{DataSource, Observer, Phase, RunError, RunFolder, Trained};
 use crate::Task;
 

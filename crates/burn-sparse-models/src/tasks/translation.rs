@@ -2,13 +2,13 @@ use std::ops::Range;
 use std::path::Path;
 
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse_datasets::{DatasetError, Translations, multi30k};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::initialize::Initialize;
-use crate::translation::{BEGIN, END, PAD, Vocabulary, bleu};
+use crate::translation::{BEGIN, END, Pair, Vocabulary, batch, bleu, longest, padded};
 use crate::{Metric, Samples, Task, Transformer, TransformerConfig, TranslationBatch};
 
 /// Multi30k, English to German, with a [`Transformer`].
@@ -28,12 +28,6 @@ pub struct Sentences {
     test: Vec<Pair>,
     /// What `test` is in German.
     references: Vec<String>,
-}
-
-#[derive(Debug)]
-struct Pair {
-    source: Vec<i32>,
-    target: Vec<i32>,
 }
 
 /// Tokens of both languages together.
@@ -163,49 +157,6 @@ fn translate(model: &Transformer, sources: Vec<&[i32]>, device: &Device) -> Vec<
     written
 }
 
-fn batch<'a>(pairs: impl Iterator<Item = &'a Pair>, device: &Device) -> TranslationBatch {
-    let pairs: Vec<&Pair> = pairs.collect();
-    let sources: Vec<&[i32]> = pairs.iter().map(|pair| pair.source.as_slice()).collect();
-    let shifted: Vec<Vec<i32>> = pairs
-        .iter()
-        .map(|pair| [&[BEGIN], &pair.target[..pair.target.len() - 1]].concat())
-        .collect();
-    let shifted: Vec<&[i32]> = shifted.iter().map(Vec::as_slice).collect();
-    let positions = longest(&shifted);
-    let places = pairs.iter().enumerate().flat_map(|(row, pair)| {
-        (0..pair.target.len()).map(move |at| (row * positions + at) as i32)
-    });
-    let next = pairs.iter().flat_map(|pair| pair.target.iter().copied());
-    let flat = |values: Vec<i32>| {
-        let count = values.len();
-        Tensor::<1, Int>::from_data(TensorData::new(values, [count]), device)
-    };
-    let (source, source_pad) = padded(&sources, device);
-    let (target, _) = padded(&shifted, device);
-    let (places, next) = (flat(places.collect()), flat(next.collect()));
-    TranslationBatch { source, source_pad, target, places, next }
-}
-
-fn longest(rows: &[&[i32]]) -> usize {
-    rows.iter().map(|row| row.len()).max().unwrap_or(0)
-}
-
-/// Rows of tokens, filled up to the longest, and where they are: `[rows, positions]`.
-fn padded(rows: &[&[i32]], device: &Device) -> (Tensor<2, Int>, Tensor<2, Bool>) {
-    let positions = longest(rows);
-    let (mut tokens, mut pad) = (Vec::new(), Vec::new());
-    for row in rows {
-        let fill = positions - row.len();
-        tokens.extend(row.iter().copied().chain(std::iter::repeat_n(PAD, fill)));
-        pad.extend((0..positions).map(|at| at >= row.len()));
-    }
-    let shape = [rows.len(), positions];
-    (
-        Tensor::from_data(TensorData::new(tokens, shape), device),
-        Tensor::from_data(TensorData::new(pad, shape), device),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -248,29 +199,6 @@ mod tests {
             order.chunks(10).map(|batch| waste(lens(batch))).sum::<usize>()
         };
         assert!(5 * padding(&order) < padding(&drawn), "{}", padding(&order));
-    }
-
-    #[test]
-    fn tokens_that_follow_are_those_of_the_sentence_wherever_it_is_filled_up() {
-        let (data, device) = (sentences(5), Device::flex());
-        let batch = TranslationTask::Small.test_batch(&data, 0..5, &device);
-        let [rows, positions] = batch.target.dims();
-        assert_eq!(rows, 5);
-        let read = |tensor: Tensor<1, Int>| -> Vec<i32> {
-            tensor.into_data().convert::<i32>().try_into_vec().unwrap()
-        };
-        let [places, next, target] =
-            [batch.places, batch.next, batch.target.flatten(0, 1)].map(read);
-        let mut at = 0;
-        for (row, pair) in data.test.iter().enumerate() {
-            for (position, &token) in pair.target.iter().enumerate() {
-                assert_eq!((places[at], next[at]), ((row * positions + position) as i32, token));
-                let seen = target[places[at] as usize];
-                assert_eq!(seen, if position == 0 { BEGIN } else { pair.target[position - 1] });
-                at += 1;
-            }
-        }
-        assert_eq!(at, next.len());
     }
 
     /// What is written token by token must be what the model scores highest when it sees the whole.
