@@ -72,6 +72,9 @@ fn geometry() -> Vec<([usize; 4], usize, Window)> {
         ([3, 2, 17, 13], 12, window([2, 1], [5, 3], [1, 1], [(0, 1), (2, 2)])),
         // More than a strip holds, in lines that strips do not divide.
         ([2, 80, 47, 40], 16, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
+        // Outputs of one pixel each.
+        ([1, 150, 20, 17], 200, window([1, 1], [1, 1], [1, 1], [(0, 0), (0, 0)])),
+        ([4, 6, 8, 16], 33, window([1, 1], [1, 1], [1, 1], [(0, 0), (0, 0)])),
     ]
 }
 
@@ -188,7 +191,10 @@ fn a_dense_convolution_and_its_gradients_are_burns_own() {
     // So many pictures, with so few pixels, that a part of the batch is not unfolded at once.
     let window =
         Window { kernel: [3, 2], stride: [2, 2], dilation: [1, 1], padding: [(1, 1), (0, 1)] };
-    let many = [([70, 3, 10, 9], 5, window), ([35, 2, 4, 1], 3, window)];
+    let pointwise =
+        Window { kernel: [1, 1], stride: [1, 1], dilation: [1, 1], padding: [(0, 0), (0, 0)] };
+    let many =
+        [([70, 3, 10, 9], 5, window), ([35, 2, 4, 1], 3, window), ([20, 5, 12, 11], 40, pointwise)];
     for case in geometry().into_iter().chain(many) {
         for biased in [true, false] {
             let found = one_thread.install(|| trained(true, case, biased));

@@ -58,9 +58,11 @@ fn main() {
                 println!();
             }
         }
-        for pattern in
-            ["{ kind = \"balanced\", block = 32 }", "{ kind = \"shfl-bw\", vector = 16 }"]
-        {
+        for pattern in [
+            "{ kind = \"unstructured\" }",
+            "{ kind = \"balanced\", block = 32 }",
+            "{ kind = \"shfl-bw\", vector = 16 }",
+        ] {
             for sparsity in [0.75, 0.9] {
                 for batch in [1, 32] {
                     let kind = pattern.split('"').nth(1).unwrap_or_default();
@@ -135,5 +137,8 @@ fn time(
     infer(name, shape, [of_stock, of_dense, of_packed]);
     let x = Tensor::<4>::zeros(shape, &device);
     let (_, ran) = record_dispatch(|| packed.forward(x));
-    println!("  {}", ran[0].choice);
+    let expected = ran[0].choice.predicted().map_or(String::new(), |p| {
+        format!("; expected {:.1} us, dense {:.1} us", p.sparse_us, p.dense_us)
+    });
+    println!("  {}{expected}", ran[0].choice);
 }

@@ -16,6 +16,8 @@
 mod anneal;
 mod assign;
 mod canonical;
+mod effort;
+mod options;
 mod pair;
 mod search;
 mod seeding;
@@ -23,5 +25,5 @@ mod simd;
 mod swaps;
 mod threshold;
 
+pub use options::{Search, Start};
 pub(crate) use search::search;
-pub use search::{Search, Start};

@@ -7,6 +7,8 @@ use rayon::prelude::*;
 
 use crate::grouping::anneal::{Columns, WIDEST};
 use crate::grouping::canonical::{Canonical, Groups};
+use crate::grouping::effort::Effort;
+use crate::grouping::options::{Search, Start};
 use crate::grouping::pair::Limit;
 use crate::grouping::seeding;
 use crate::grouping::swaps::{self, Tournament};
@@ -14,81 +16,12 @@ use crate::grouping::threshold::{Best, select};
 use crate::pattern::kinds::vector_wise::Keep;
 use crate::{PatternError, RowOrder, Scores};
 
-/// How a row order is searched.
-///
-/// Without a budget the work depends on the shape alone, and the same scores, start and seed find the
-/// same order on every machine and with any number of threads. With one the clock decides.
-#[derive(Debug, Clone, Copy)]
-pub struct Search<'a> {
-    /// Seeds the first groups and the order in which groups meet.
-    pub seed: u64,
-    /// Where the search starts.
-    pub start: Start<'a>,
-    /// Goes on until this much time has passed, or stops then with the best so far.
-    pub budget: Option<Duration>,
-    /// How much work is done, as a share of the usual: less where a better order would soon be searched
-    /// again, as along a ramp.
-    pub effort: f64,
-}
-
-impl Default for Search<'_> {
-    fn default() -> Self {
-        Self { seed: 0, start: Start::Cold, budget: None, effort: 1.0 }
-    }
-}
-
-/// Where a search for a row order starts.
-#[derive(Debug, Clone, Copy, Default)]
-pub enum Start<'a> {
-    /// From nothing.
-    #[default]
-    Cold,
-    /// From an order found before, as in a ramp's next update: a small part of a cold search's work.
-    Warm(&'a RowOrder),
-    /// With this order, unchanged.
-    Fixed(&'a RowOrder),
-}
-
 /// The loss, as a share of an exchanged row's part in its group, that annealing accepts at first: higher
 /// undoes what was found, lower finds nothing new.
 const HOTTEST: f64 = 0.01;
 
 /// Starts that are all from seeds; of the others, every second one is from any groups.
 const SEEDED: usize = 4;
-
-/// How much of each step a search does, by the matrix's shape.
-struct Effort {
-    starts: usize,
-    soft: usize,
-    hard: usize,
-    rounds: usize,
-    annealed: usize,
-}
-
-impl Effort {
-    /// Fitted to 4096 x 4096 in groups of 32: well under a second cold, 0.2 seconds warm, on two cores.
-    fn new(share: f64, warm: bool, rows: usize, cols: usize, groups: usize) -> Self {
-        let scores = rows as f64 * cols as f64;
-        let assignment = scores * groups as f64;
-        let times = |all: f64, each: f64, least: usize, most: usize| {
-            let most = (most as f64 * share).ceil() as usize;
-            ((all * share / each) as usize).clamp(least.min(most), most)
-        };
-        if warm {
-            let rounds = times(5e7, scores, 3, 8 * groups);
-            return Self { starts: 1, soft: 0, hard: 2, rounds, annealed: 0 };
-        }
-        Self {
-            // A small matrix is searched again from other rows: it costs nothing, and only there does
-            // one start's luck show: most where a few rows leave little choice of seeds.
-            starts: times(2e6, scores, 1, 16).max(times(8e3, scores, 0, 128)),
-            soft: times(1.3e10, assignment, 3, 24),
-            hard: 2,
-            rounds: times(2.5e8, scores, 5, 8 * groups),
-            annealed: times(4e6, scores, 0, 200),
-        }
-    }
-}
 
 /// The row order, in groups of exactly `vector` (the last one may be shorter), that keeps the most
 /// score of those seen; never less than no shuffle, nor than the warm start.

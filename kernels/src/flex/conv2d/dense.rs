@@ -33,7 +33,7 @@ const PARTS: usize = 16;
 
 /// Output pixels that make a product wide enough: with fewer, tiles of registers stay half empty, and a gradient of the
 /// weight is read and written for little.
-const WIDE: usize = 128;
+pub(super) const WIDE: usize = 128;
 
 /// Memory of a thread.
 struct Scratch {
@@ -49,7 +49,9 @@ impl DenseConv2d<'_> {
         let [batch, _, height, width] = self.x_shape;
         let pixels: usize = self.window.output([height, width]).iter().product();
         let mut y = vec![0.0; batch * self.out * pixels];
-        if batch < rayon::current_num_threads() {
+        if self.is_pointwise() {
+            self.pointwise(bias, &mut y);
+        } else if batch < rayon::current_num_threads() {
             self.strips(bias, &mut y);
         } else {
             self.pictures(bias, &mut y);

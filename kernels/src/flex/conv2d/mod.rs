@@ -3,6 +3,7 @@
 mod dense;
 mod packed;
 mod planes;
+mod pointwise;
 mod strips;
 mod windows;
 

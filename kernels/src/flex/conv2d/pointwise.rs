@@ -1,0 +1,48 @@
+use super::dense::{DenseConv2d, WIDE};
+use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::product::{View, product};
+
+/// Rows of the weight that a thread takes at least.
+const ROWS: usize = 32;
+
+/// Parts for every thread: one that wakes late still finds some.
+const PARTS_PER_THREAD: usize = 2;
+
+impl DenseConv2d<'_> {
+    /// Whether every output pixel sees the one pixel in its place, and a picture is as wide as a product should be.
+    pub(super) fn is_pointwise(&self) -> bool {
+        let (window, [.., height, width]) = (&self.window, self.x_shape);
+        let plain = window.kernel == [1, 1] && window.stride == [1, 1];
+        plain && window.padding == [(0, 0); 2] && height * width >= WIDE
+    }
+
+    /// The product of the weight and each picture as it lies: nothing is unfolded. Threads take pictures in turns, or
+    /// some rows of the weight where there are fewer pictures than threads.
+    pub(super) fn pointwise(&self, bias: &[f32], y: &mut [f32]) {
+        let [batch, channels, height, width] = self.x_shape;
+        let pixels = height * width;
+        let team = team(batch * self.out * pixels * channels, 0);
+        let parts = match batch {
+            0 => return,
+            _ if batch < team.threads => (team.threads * PARTS_PER_THREAD).div_ceil(batch),
+            // One for each, so that training gives the same bits on any number of threads.
+            _ => 1,
+        };
+        let parts = parts.clamp(1, (self.out / ROWS).max(1));
+        let places = Shared::new(y);
+        for_each_part(batch * parts, team, |at| {
+            let (number, rows) = (at / parts, part(self.out, at % parts, parts));
+            let picture = View::rows(&self.x[number * channels * pixels..], pixels);
+            let weight = View::rows(&self.weight[rows.start * channels..], channels);
+            // SAFETY: `y` has every row of every picture, and nobody else these.
+            let y = unsafe {
+                let first = places.get().add((number * self.out + rows.start) * pixels);
+                std::slice::from_raw_parts_mut(first, rows.len() * pixels)
+            };
+            product([rows.len(), pixels, channels], y, false, weight, picture);
+            for (y, bias) in y.chunks_exact_mut(pixels).zip(&bias[rows]) {
+                y.iter_mut().for_each(|y| *y += bias);
+            }
+        });
+    }
+}
