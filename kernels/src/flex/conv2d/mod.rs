@@ -1,6 +1,7 @@
 //! Convolutions of pictures, `[batch, channels, height, width]`, with packed and with dense kernels.
 
 mod dense;
+mod line;
 mod packed;
 mod planes;
 mod pointwise;

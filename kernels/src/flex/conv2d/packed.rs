@@ -1,7 +1,9 @@
 //! Convolutions without an image of every window: what a tap sees is the picture itself, shifted ([`Planes`]).
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::line;
 use super::planes::Planes;
 use super::strips::strips;
 use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
@@ -119,12 +121,17 @@ impl<V: Value> Convolution<'_, V> {
             let Some(len) = (line * pitch + columns).min(end).checked_sub(from) else { continue };
             let to = (lines.start + line) * columns + from - line * pitch;
             for row in 0..self.weight.rows {
+                let at = [
+                    row * width + from - tile.first,
+                    (number * self.weight.rows + row) * pixels + to,
+                ];
                 // SAFETY: `yt` holds this row of the tile's tokens and `y` this row of all pictures; strips
                 // own disjoint lines.
                 unsafe {
-                    let from = yt.get().add(row * width + from - tile.first);
-                    let to = self.y.get().add((number * self.weight.rows + row) * pixels + to);
-                    to.copy_from_nonoverlapping(from, len);
+                    let from = yt.get().add(at[0]).cast::<MaybeUninit<f32>>();
+                    let to = self.y.get().add(at[1]).cast::<MaybeUninit<f32>>();
+                    let from = std::slice::from_raw_parts(from, len);
+                    line::copy(from, std::slice::from_raw_parts_mut(to, len));
                 }
             }
         }

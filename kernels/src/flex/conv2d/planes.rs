@@ -1,6 +1,7 @@
 use std::ops::Range;
 
-use super::windows::{every, inside};
+use super::line;
+use super::windows::inside;
 use crate::Window;
 
 /// Where some lines of a convolution find their inputs: for every channel, and every place between two windows that a
@@ -92,9 +93,9 @@ impl<'a> Planes<'a> {
                             let to = &mut plane[number * self.pitch..][inside.clone()];
                             let from = &channel[line * width + first..(line + 1) * width];
                             match stride[1] {
-                                1 => to.copy_from_slice(&from[..to.len()]),
-                                2 => every(2, to, from),
-                                stride => every(stride, to, from),
+                                1 => line::copy(&from[..to.len()], to),
+                                2 => line::every(2, from, to),
+                                stride => line::every(stride, from, to),
                             }
                         }
                     }

@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use super::line;
 use crate::Window;
 
 /// What the taps of a kernel see of a picture, one row for every input channel and tap, one column for every output
@@ -84,9 +85,9 @@ impl Windows {
                 let windows = &mut windows[run.tap * width + at + run.to..][..run.len];
                 let x = &x[run.from..];
                 match self.stride {
-                    1 => windows.copy_from_slice(&x[..run.len]),
-                    2 => every(2, windows, x),
-                    stride => every(stride, windows, x),
+                    1 => line::copy(&x[..run.len], windows),
+                    2 => line::every(2, x, windows),
+                    stride => line::every(stride, x, windows),
                 }
             }
         }
@@ -101,8 +102,8 @@ impl Windows {
                 let x = &mut x[run.from..];
                 match self.stride {
                     1 => x.iter_mut().zip(windows).for_each(|(x, w)| *x += w),
-                    2 => add_to_every(2, windows, x),
-                    stride => add_to_every(stride, windows, x),
+                    2 => line::add_to_every(2, windows, x),
+                    stride => line::add_to_every(stride, windows, x),
                 }
             }
         }
@@ -122,16 +123,4 @@ pub(super) fn inside(
     let end = (width + before).saturating_sub(right).div_ceil(stride).min(places);
     let begin = before.saturating_sub(right).div_ceil(stride).min(end);
     (begin..end, (begin * stride + right).saturating_sub(before))
-}
-
-/// Every so many elements. Inlined, so that a stride of 2, the common one, is a constant.
-#[inline(always)]
-pub(super) fn every(stride: usize, line: &mut [f32], x: &[f32]) {
-    line.iter_mut().zip(x.chunks(stride)).for_each(|(w, x)| *w = x[0]);
-}
-
-/// As [`every`].
-#[inline(always)]
-fn add_to_every(stride: usize, line: &[f32], x: &mut [f32]) {
-    x.chunks_mut(stride).zip(line).for_each(|(x, w)| x[0] += w);
 }

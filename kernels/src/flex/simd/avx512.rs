@@ -12,7 +12,7 @@ impl Simd for Avx512 {
     type F = __m512;
     const LANES: usize = 16;
     const MAX_VECTORS: usize = 4;
-    const GROUPED_VECTORS: usize = 2;
+    const GROUPED_VECTORS: usize = 3;
     const TALL: usize = 8;
 
     #[inline(always)]

@@ -29,7 +29,8 @@ pub(crate) unsafe fn run<S: Simd, V: Value, I: Inputs>(
     unsafe {
         match (vectors, S::TALL) {
             (1, 8) => groups::<S, V, I, 8, 1>(weight, vector, store, units, inputs, yt, window),
-            (_, 8) => groups::<S, V, I, 8, 2>(weight, vector, store, units, inputs, yt, window),
+            (2, 8) => groups::<S, V, I, 8, 2>(weight, vector, store, units, inputs, yt, window),
+            (_, 8) => groups::<S, V, I, 8, 3>(weight, vector, store, units, inputs, yt, window),
             (1, _) => groups::<S, V, I, 4, 1>(weight, vector, store, units, inputs, yt, window),
             (2, _) => groups::<S, V, I, 4, 2>(weight, vector, store, units, inputs, yt, window),
             _ => groups::<S, V, I, 4, 3>(weight, vector, store, units, inputs, yt, window),

@@ -1,0 +1,54 @@
+//! Lines of pictures. Most are short: what is done to them is inlined.
+
+/// `to = from`, of equal length. A call of the system's copy takes longer than most lines do.
+#[inline(always)]
+pub(super) fn copy<T: Copy>(from: &[T], to: &mut [T]) {
+    match to.len() {
+        0 => {}
+        1 => to[0] = from[0],
+        2..=4 => ends::<_, 2>(from, to),
+        5..=8 => ends::<_, 4>(from, to),
+        9..=16 => ends::<_, 8>(from, to),
+        17..=32 => ends::<_, 16>(from, to),
+        33..=64 => ends::<_, 32>(from, to),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// The first `N` elements and the last, which are all of up to `2 N`.
+#[inline(always)]
+fn ends<T: Copy, const N: usize>(from: &[T], to: &mut [T]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut()) {
+        *to = *from;
+    }
+}
+
+/// `to` = every so many elements of `from`. A stride of 2, the common one, becomes a constant.
+#[inline(always)]
+pub(super) fn every(stride: usize, from: &[f32], to: &mut [f32]) {
+    to.iter_mut().zip(from.chunks(stride)).for_each(|(to, from)| *to = from[0]);
+}
+
+/// The other way round: adds to every so many elements of `to`.
+#[inline(always)]
+pub(super) fn add_to_every(stride: usize, from: &[f32], to: &mut [f32]) {
+    to.chunks_mut(stride).zip(from).for_each(|(to, from)| to[0] += from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_any_length_is_copied_whole() {
+        for len in 0..200 {
+            let from: Vec<f32> = (0..len).map(|at| at as f32).collect();
+            let mut to = vec![f32::NAN; len];
+            copy(&from, &mut to);
+            assert_eq!(from, to);
+        }
+    }
+}
