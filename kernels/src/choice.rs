@@ -14,7 +14,7 @@ pub enum Choice {
         /// What the choice rests on, where it rests on measured costs.
         predicted: Option<Predicted>,
     },
-    /// Burn's dense operator on the unpacked weight.
+    /// A dense operator on the unpacked weight: Burn's, or [`dense_conv2d`](crate::dense_conv2d).
     Dense {
         /// Why no sparse kernel runs.
         reason: Reason,
@@ -26,7 +26,7 @@ pub enum Choice {
 pub struct Predicted {
     /// With the fastest sparse kernel.
     pub sparse_us: f64,
-    /// With Burn's dense operator.
+    /// With the dense one.
     pub dense_us: f64,
 }
 

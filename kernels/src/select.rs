@@ -14,6 +14,9 @@ const WORTH_IT: f64 = 0.85;
 const WORTH_IT_THIN: f64 = 0.5;
 const THIN: usize = 64;
 
+/// The same for convolutions, which are measured as such on both sides.
+const WORTH_IT_CONV2D: f64 = 0.95;
+
 fn worth_it(weight: &PackedTensors) -> f64 {
     if weight.rows.min(weight.cols) < THIN { WORTH_IT_THIN } else { WORTH_IT }
 }
@@ -24,7 +27,7 @@ const FEW_ROWS: usize = 8;
 /// Chooses the kernel for `n` tokens of type `dtype`: the one answer that dispatch, reports and
 /// benchmarks share.
 ///
-/// On the CPU it rests on the costs of this machine, measured when they are first asked for (two
+/// On the CPU it rests on the costs of this machine, measured when they are first asked for (three
 /// seconds) and kept in the user's cache folder; on a GPU on the products themselves, by every kernel that may be
 /// the fastest, measured when a weight of this size and so many tokens, up to the next power of two, are first
 /// asked for. `BURN_SPARSE_COSTS=built-in` takes the costs of the machine this was written on, and on a GPU the
@@ -55,10 +58,9 @@ fn faster(choice: Choice, found: Option<crate::cube::Measured>) -> Choice {
 }
 
 /// Chooses the kernel for a convolution with `n` output pixels, as [`select`] does for tokens; on the CPU
-/// among those that read windows from the pictures themselves. What is expected of Burn's product leaves out that
-/// its windows are unfolded first, which makes good for the error on thin matrices.
+/// among those that read windows from the pictures themselves, beside [`dense_conv2d`](crate::dense_conv2d).
 pub fn select_conv2d(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
-    select_by(weight, n, dtype, device, flex::choose_tiled, WORTH_IT)
+    select_by(weight, n, dtype, device, flex::choose_conv2d, WORTH_IT_CONV2D)
 }
 
 fn select_by(

@@ -32,6 +32,11 @@ impl Kernel {
         few.into_iter().chain([many])
     }
 
+    /// Whether it takes tiles of tokens, which may be the pixels of a convolution.
+    pub(crate) fn takes_tiles(self) -> bool {
+        matches!(self, Self::Tiles | Self::Rows)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",

@@ -27,7 +27,7 @@ mod weight;
 pub(crate) use conv2d::DenseConv2d;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use cost::measures_nothing;
-pub(crate) use cost::{Chosen, Matrix, choose, choose_tiled};
+pub(crate) use cost::{Chosen, Matrix, choose, choose_conv2d};
 pub(crate) use kernel::Kernel;
 pub use peak::peak_gflops;
 pub(crate) use simd::Isa;

@@ -1,0 +1,200 @@
+//! What is timed.
+
+use std::hint::black_box;
+
+use burn::tensor::module::linear;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+use super::curves::{BLOCKS, DENSE, VECTORS, subject};
+use crate::flex::{Isa, Kernel};
+use crate::functions::{Way, run};
+use crate::kernel_name::{KernelName, OnDevice};
+use crate::layout::TILE_ROWS;
+use crate::{Activation, Checked, Layout, PackedTensors, Window, dense_conv2d, sparse_conv2d};
+
+pub(super) const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// Rows, columns, and how many of 16 weights are kept: large and small, dense and thin, wide and tall.
+const WEIGHTS: [(usize, usize, usize); 6] =
+    [(32, 32, 8), (384, 384, 8), (384, 384, 1), (1024, 1024, 4), (32, 1536, 4), (1536, 32, 4)];
+
+/// Pictures, their height and their width.
+pub(super) const PIXELS: [[usize; 3]; 6] =
+    [[1, 1, 1], [1, 4, 4], [1, 8, 8], [1, 16, 16], [1, 32, 32], [8, 32, 32]];
+
+/// Outputs, inputs, and how many of 16 weights are kept, of convolutions with kernels of 3 by 3.
+const KERNELS: [(usize, usize, usize); 6] =
+    [(16, 16, 4), (32, 32, 8), (64, 64, 4), (64, 64, 1), (32, 128, 4), (128, 32, 4)];
+const WINDOW: Window =
+    Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], padding: [(1, 1), (1, 1)] };
+const TAPS: usize = 9;
+
+/// One thing to time.
+pub(super) struct Cell {
+    pub(super) subject: &'static str,
+    /// Which of [`TOKENS`] or [`PIXELS`].
+    pub(super) at: usize,
+    pub(super) terms: [f64; 4],
+    pub(super) run: Box<dyn Fn()>,
+    /// Seconds.
+    pub(super) best: f64,
+}
+
+pub(super) fn products() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (rows, cols, kept) in WEIGHTS {
+        let bias = tensor([rows]);
+        for (place, layout) in layouts(cols).into_iter().enumerate() {
+            let weight = weight(layout, rows, cols, kept);
+            let matrix = weight.matrix();
+            for (at, n) in TOKENS.into_iter().enumerate() {
+                let x = tensor([n, cols]);
+                let mut add = |subject, run| {
+                    let terms = matrix.terms(subject);
+                    cells.push(Cell { subject, at, terms, run, best: f64::INFINITY });
+                };
+                if place == 0 {
+                    let (x, bias, dense) = (x.clone(), bias.clone(), tensor([cols, rows]));
+                    let run = move || {
+                        black_box(linear(x.clone(), dense.clone(), Some(bias.clone())));
+                    };
+                    add(DENSE, Box::new(run) as Box<dyn Fn()>);
+                }
+                for kernel in Kernel::candidates(layout, n, Isa::detect()) {
+                    if !once(kernel, layout) {
+                        continue;
+                    }
+                    let (x, bias, weight) = (x.clone(), bias.clone(), weight.clone());
+                    let way = Way::by(OnDevice::Flex(kernel));
+                    let run = move || {
+                        let (x, bias) = (x.clone(), Some(bias.clone()));
+                        // A layer puts its weight together for every call, as this does.
+                        let weight = weight.clone();
+                        black_box(run(x, &weight, bias, Activation::None, way));
+                    };
+                    add(subject(kernel, layout), Box::new(run));
+                }
+            }
+        }
+    }
+    cells
+}
+
+pub(super) fn convolutions() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (rows, channels, kept) in KERNELS {
+        let (bias, cols) = (tensor([rows]), channels * TAPS);
+        for (place, layout) in layouts(cols).into_iter().enumerate() {
+            let weight = weight(layout, rows, cols, kept);
+            let matrix = weight.matrix();
+            for (at, [batch, height, width]) in PIXELS.into_iter().enumerate() {
+                let x = tensor([batch, channels, height, width]);
+                let mut add = |subject, run| {
+                    let terms = matrix.terms(subject);
+                    cells.push(Cell { subject, at, terms, run, best: f64::INFINITY });
+                };
+                if place == 0 {
+                    let (x, bias, dense) =
+                        (x.clone(), bias.clone(), tensor([rows, channels, 3, 3]));
+                    let run = move || {
+                        black_box(dense_conv2d(&x, &dense, Some(&bias), &WINDOW));
+                    };
+                    add(DENSE, Box::new(run) as Box<dyn Fn()>);
+                }
+                let isa = Isa::detect();
+                let tiled = Kernel::candidates(layout, batch * height * width, isa);
+                for kernel in tiled.filter(|kernel| kernel.takes_tiles()) {
+                    if !once(kernel, layout) {
+                        continue;
+                    }
+                    let (x, bias, weight) = (x.clone(), bias.clone(), weight.clone());
+                    let name = KernelName::on_cpu("", kernel, isa);
+                    let run = move || {
+                        let (x, bias, weight) = (x.clone(), Some(bias.clone()), weight.clone());
+                        black_box(sparse_conv2d(x, &weight, bias, Activation::None, &WINDOW, name));
+                    };
+                    add(subject(kernel, layout), Box::new(run));
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Every layout that fits so many columns, in the order of their curves.
+fn layouts(cols: usize) -> impl IntoIterator<Item = Layout> {
+    let grouped = VECTORS.map(|(vector, _)| Layout::Grouped { vector });
+    // Blocks that fill a table; what is kept of them varies.
+    let balanced = BLOCKS.map(|(block, _)| Layout::Balanced { block, kept: 0 });
+    let whole = move |layout: &Layout| match *layout {
+        Layout::Balanced { block, .. } => cols.is_multiple_of(block),
+        _ => true,
+    };
+    grouped.into_iter().chain(balanced).chain([Layout::Rows]).filter(whole)
+}
+
+/// Whether a kernel is to be timed on this layout: one curve serves all vectors or blocks of those that fill their
+/// registers with each.
+fn once(kernel: Kernel, layout: Layout) -> bool {
+    match (kernel, layout) {
+        (Kernel::Decode, Layout::Grouped { vector }) => vector == 32,
+        (Kernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0].0,
+        _ => true,
+    }
+}
+
+/// A packed weight with `kept` of every 16 columns, other ones for every group or row.
+fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensors {
+    let (mut index, mut offsets, mut order) = (Vec::new(), Vec::new(), Vec::new());
+    let mut runs = |count: usize| {
+        offsets.push(0);
+        for run in 0..count {
+            index.extend((0..cols).filter(|col| (col * 7 + run * 5 + col / 16) % 16 < kept));
+            offsets.push(index.len());
+        }
+    };
+    let (layout, index_type) = match layout {
+        Layout::Grouped { vector } => {
+            runs(rows.div_ceil(vector));
+            order.extend(0..rows);
+            (layout, DType::I32)
+        }
+        Layout::Rows => {
+            runs(rows);
+            (layout, DType::I32)
+        }
+        Layout::Balanced { block, .. } => {
+            let (kept, step) = (block * kept / 16, 16 / kept);
+            for tile in 0..rows.div_ceil(TILE_ROWS) {
+                for slot in 0..cols / block * kept {
+                    let in_block = |row| slot % kept * step + (row + tile) % step;
+                    index.extend((0..TILE_ROWS).map(in_block));
+                }
+            }
+            (Layout::Balanced { block, kept }, DType::U8)
+        }
+    };
+    PackedTensors {
+        rows,
+        cols,
+        layout,
+        values: tensor(layout.values_shape(index.len())),
+        index: ids(&index, index_type),
+        offsets: ids(&offsets, DType::I32),
+        order: ids(&order, DType::I32),
+        checked: Checked::default(),
+    }
+}
+
+fn ids(ids: &[usize], dtype: DType) -> Tensor<1, Int> {
+    let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+    let shape = [ids.len()];
+    Tensor::from_data(TensorData::new(ids, shape), (&Device::flex(), dtype))
+}
+
+/// Numbers that are not zero; without the device's random stream, which belongs to the user.
+pub(super) fn tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let count = shape.iter().product();
+    let numbers: Vec<f32> = (0..count).map(|i: usize| 0.5 + (i % 251) as f32 / 256.0).collect();
+    Tensor::from_data(TensorData::new(numbers, shape), &Device::flex())
+}
