@@ -143,13 +143,13 @@ fn once(kernel: Kernel, layout: Layout) -> bool {
     }
 }
 
-/// A packed weight with `kept` of every 16 columns, other ones for every group or row.
+/// A packed weight with `kept` of 16 columns, other ones for every group or row.
 fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensors {
     let (mut index, mut offsets, mut order) = (Vec::new(), Vec::new(), Vec::new());
     let mut runs = |count: usize| {
         offsets.push(0);
         for run in 0..count {
-            index.extend((0..cols).filter(|col| (col * 7 + run * 5 + col / 16) % 16 < kept));
+            index.extend(drawn(cols * kept / 16, cols, run));
             offsets.push(index.len());
         }
     };
@@ -164,12 +164,11 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
             (layout, DType::I32)
         }
         Layout::Balanced { block, .. } => {
-            let (kept, step) = (block * kept / 16, 16 / kept);
-            for tile in 0..rows.div_ceil(TILE_ROWS) {
-                for slot in 0..cols / block * kept {
-                    let in_block = |row| slot % kept * step + (row + tile) % step;
-                    index.extend((0..TILE_ROWS).map(in_block));
-                }
+            let (kept, blocks) = (block * kept / 16, cols / block);
+            for tile in 0..rows.div_ceil(TILE_ROWS) * blocks {
+                let row = |row| drawn(kept, block, tile * TILE_ROWS + row).collect();
+                let rows: Vec<Vec<usize>> = (0..TILE_ROWS).map(row).collect();
+                index.extend((0..kept).flat_map(|slot| rows.iter().map(move |row| row[slot])));
             }
             (Layout::Balanced { block, kept }, DType::U8)
         }
@@ -186,6 +185,21 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
     }
 }
 
+/// So many columns of some, rising, without order (Knuth's algorithm S): at regular distances they would share sets of
+/// the cache, and single weights take a third longer than trained ones do.
+fn drawn(kept: usize, of: usize, seed: usize) -> impl Iterator<Item = usize> {
+    let (mut state, mut wanted) = ((seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), kept);
+    (0..of).filter(move |column| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let taken = (mixed ^ (mixed >> 31)) % ((of - column) as u64) < wanted as u64;
+        wanted -= usize::from(taken);
+        taken
+    })
+}
+
 fn ids(ids: &[usize], dtype: DType) -> Tensor<1, Int> {
     let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
     let shape = [ids.len()];
@@ -197,4 +211,19 @@ pub(super) fn tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
     let count = shape.iter().product();
     let numbers: Vec<f32> = (0..count).map(|i: usize| 0.5 + (i % 251) as f32 / 256.0).collect();
     Tensor::from_data(TensorData::new(numbers, shape), &Device::flex())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_columns_are_drawn_as_are_kept_and_others_by_another_seed() {
+        for (kept, of) in [(0, 5), (3, 3), (8, 32), (24, 96)] {
+            let columns = |seed| drawn(kept, of, seed).collect::<Vec<_>>();
+            assert_eq!(columns(1).len(), kept);
+            assert!(columns(1).iter().all(|&column| column < of));
+            assert_eq!(columns(1) == columns(2), kept == 0 || kept == of);
+        }
+    }
 }

@@ -9,6 +9,9 @@ use crate::flex::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout};
 
+/// Tokens that share one reading of the weights, at most.
+const TOKENS: usize = 8;
+
 /// Columns per pass, so that eight tokens' inputs stay in the first-level cache: 32 KB.
 const PASS_COLUMNS: usize = 1024;
 
@@ -31,25 +34,38 @@ pub(crate) fn run<V: Value>(
     let table = table::size(block, isa);
     let team = team(weight.work() * n * table.work, (size_of::<V>() + 1) * weight.work());
     let parts = if team.threads > 1 { (team.threads * 4).min(tiles) } else { 1 };
-    let multiply = |x: &[f32], stride| {
+    let (cols, padded) = (weight.cols, weight.tile_rows());
+    // A table's last floats may lie past its token's input, where they are never looked up, but have to be some floats:
+    // the next token's, or, for the last tokens, those of a longer copy.
+    let whole = match block == table.floats && cols.is_multiple_of(block) {
+        true => n,
+        false => (n + 1).saturating_sub(padded.div_ceil(cols)) / TOKENS * TOKENS,
+    };
+    with_scratch((n - whole) * padded, |copies| {
+        for (copy, x) in copies.chunks_exact_mut(padded).zip(x[whole * cols..].chunks_exact(cols)) {
+            copy[..cols].copy_from_slice(x);
+            copy[cols..].fill(0.0);
+        }
+        let sources = [
+            Source { x, stride: cols, n: whole },
+            Source { x: copies, stride: padded, n: n - whole },
+        ];
         for_each_part(parts, team, |at| {
             let (tiles, layout) = (part(tiles, at, parts), (block, kept));
             let floats = table.floats;
-            dispatch(isa, LookUp { weight, layout, floats, tiles, x, stride, n, store, y });
+            dispatch(isa, LookUp { weight, layout, floats, tiles, sources, store, y });
         });
-    };
-    // A table's floats are all there: past the input, where it is not made of whole ones.
-    if block == table.floats && weight.cols.is_multiple_of(block) {
-        return multiply(x, weight.cols);
-    }
-    let padded = weight.tile_rows();
-    with_scratch(n * padded, |scratch| {
-        for (copy, x) in scratch.chunks_exact_mut(padded).zip(x.chunks_exact(weight.cols)) {
-            copy[..weight.cols].copy_from_slice(x);
-            copy[weight.cols..].fill(0.0);
-        }
-        multiply(scratch, padded);
     });
+}
+
+/// Where tokens lie.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    x: &'a [f32],
+    /// Floats from one token's input to the next.
+    stride: usize,
+    /// Tokens.
+    n: usize,
 }
 
 struct LookUp<'a, V> {
@@ -58,10 +74,8 @@ struct LookUp<'a, V> {
     /// Of a block's table.
     floats: usize,
     tiles: std::ops::Range<usize>,
-    x: &'a [f32],
-    /// Floats from one token's input to the next.
-    stride: usize,
-    n: usize,
+    /// One after the other.
+    sources: [Source<'a>; 2],
     store: Store<'a>,
     y: Shared,
 }
@@ -96,30 +110,38 @@ impl<V: Value> LookUp<'_, V> {
             let tiles = first..(first + chunk).min(self.tiles.end);
             for from in (0..blocks).step_by(pass) {
                 let range = from..(from + pass).min(blocks);
-                let mut token = 0;
-                while token < self.n {
-                    let (tiles, range) = (tiles.clone(), range.clone());
-                    // SAFETY: passed on. Few tokens take several slots at a time, each with sums of
-                    // its own, to hide the latency of a multiply-add.
-                    token += unsafe {
-                        match (self.n - token).min(most) {
-                            1 => self.tokens::<S, B, 1, 4>(token, tiles, range),
-                            2 => self.tokens::<S, B, 2, 4>(token, tiles, range),
-                            3 => self.tokens::<S, B, 3, 2>(token, tiles, range),
-                            4..8 => self.tokens::<S, B, 4, 2>(token, tiles, range),
-                            _ => self.tokens::<S, B, 8, 1>(token, tiles, range),
-                        }
-                    };
+                let mut done = 0;
+                for source in &self.sources {
+                    let mut token = 0;
+                    while token < source.n {
+                        let x = &source.x[token * source.stride..];
+                        let at = (x.as_ptr(), source.stride, done);
+                        let (tiles, range) = (tiles.clone(), range.clone());
+                        // SAFETY: passed on. Few tokens take several slots at a time, each with sums of
+                        // its own, to hide the latency of a multiply-add.
+                        let taken = unsafe {
+                            match (source.n - token).min(most) {
+                                1 => self.tokens::<S, B, 1, 4>(at, tiles, range),
+                                2 => self.tokens::<S, B, 2, 4>(at, tiles, range),
+                                3 => self.tokens::<S, B, 3, 2>(at, tiles, range),
+                                4..TOKENS => self.tokens::<S, B, 4, 2>(at, tiles, range),
+                                _ => self.tokens::<S, B, TOKENS, 1>(at, tiles, range),
+                            }
+                        };
+                        token += taken;
+                        done += taken;
+                    }
                 }
             }
         }
     }
 
-    /// Adds the blocks of `range` to the outputs of `T` tokens; answers with `T`.
+    /// Adds the blocks of `range`, of the inputs from `x` on, to the outputs of `T` tokens from `token` on; answers with
+    /// `T`.
     #[inline(always)]
     unsafe fn tokens<S: Simd, B: Table<S>, const T: usize, const CHAINS: usize>(
         &self,
-        token: usize,
+        (x, stride, token): (*const f32, usize, usize),
         tiles: std::ops::Range<usize>,
         range: std::ops::Range<usize>,
     ) -> usize {
@@ -135,7 +157,7 @@ impl<V: Value> LookUp<'_, V> {
                 }
                 let rows = S::LANES.min(weight.rows - row);
                 // SAFETY: every slot holds 16 values and 16 bytes; the floats of a table at any block's
-                // start lie inside the input or its padded copy. Tiles own their rows.
+                // start lie inside all tokens' inputs or the padded copies. Tiles own their rows.
                 unsafe {
                     let mut sums = [[S::zero(); T]; CHAINS];
                     for t in 0..T {
@@ -144,10 +166,10 @@ impl<V: Value> LookUp<'_, V> {
                             if first { self.bias::<S>(row, rows) } else { S::load_first(y, rows) };
                     }
                     for b in range.clone() {
-                        let x = self.x.as_ptr().add(token * self.stride + b * block);
+                        let x = x.add(b * block);
                         let mut tables = [B::at(x); T];
                         for (t, table) in tables.iter_mut().enumerate().skip(1) {
-                            *table = B::at(x.add(t * self.stride));
+                            *table = B::at(x.add(t * stride));
                         }
                         let end = if b + 1 == blocks { per_row } else { (b + 1) * kept };
                         let mut slot = b * kept;
