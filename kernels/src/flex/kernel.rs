@@ -1,5 +1,5 @@
-use super::few_tokens::{decode, gather};
 use super::simd::Isa;
+use super::tokens_major::{decode, gather};
 use crate::Layout;
 
 /// A way to multiply by a packed weight.

@@ -1,6 +1,7 @@
 //! Native CPU kernels on Burn's Flex backend, f32.
 //!
-//! Many tokens become the lanes of vectors ([`tiles`]); a few are multiplied as they lie ([`few_tokens`]).
+//! Many tokens become the lanes of vectors ([`tiles`]); a few, and those of balanced weights, are multiplied as they lie
+//! ([`tokens_major`]).
 
 #![allow(
     clippy::needless_range_loop,
@@ -10,7 +11,6 @@
 mod backend;
 mod conv2d;
 mod cost;
-mod few_tokens;
 mod kernel;
 pub(crate) mod lstm;
 mod parallel;
@@ -20,6 +20,7 @@ mod simd;
 mod smooth;
 mod store;
 mod tiles;
+mod tokens_major;
 mod training;
 mod value;
 mod weight;
@@ -38,9 +39,9 @@ pub(crate) use weight::Weight;
 
 pub(crate) use backend::{convolve, on_flex, tensor};
 
-use few_tokens::{decode, gather, look_up};
 use parallel::Shared;
 use tiles::Lines;
+use tokens_major::{decode, gather, look_up};
 
 /// `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`.
 ///
