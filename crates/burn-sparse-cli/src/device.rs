@@ -1,6 +1,25 @@
 use burn::tensor::{Device, FloatDType};
+use clap::Args;
 
 use crate::args::Dtype;
+
+/// Where a command computes, and in what.
+#[derive(Debug, Args)]
+pub(crate) struct Compute {
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
+    #[arg(long, value_enum)]
+    pub(crate) dtype: Option<Dtype>,
+}
+
+impl Compute {
+    /// The device whose floats are of the type asked for.
+    pub(crate) fn device(&self) -> Result<Device, String> {
+        device(&self.device, self.dtype)
+    }
+}
 
 /// The device of a name, whose floats are of `dtype`; what this build or machine cannot do is one clear
 /// error.

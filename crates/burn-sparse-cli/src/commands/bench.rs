@@ -7,8 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
-use crate::args::{Dtype, Patterns, batch, patterns, shape};
-use crate::device::device;
+use crate::args::{Patterns, batch, patterns, shape};
+use crate::device::Compute;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -28,22 +28,18 @@ pub(crate) struct BenchArguments {
     /// Tokens, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
     pub(crate) batch: Vec<usize>,
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
-    #[arg(long, default_value = "flex")]
-    pub(crate) device: String,
-    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
-    #[arg(long, value_enum)]
-    pub(crate) dtype: Option<Dtype>,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
-    let device = device(&arguments.device, arguments.dtype)?;
+    let device = arguments.compute.device()?;
     let mut rows = Vec::new();
     for (name, pattern, packed) in layers(arguments, &device)? {
-        let float = arguments.dtype.unwrap_or_default().into();
+        let float = arguments.compute.dtype.unwrap_or_default().into();
         let bench = Bench::new(&packed, pattern, float, &device);
         for &batch in &arguments.batch {
             let row = bench.row(batch)?;
@@ -52,7 +48,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         }
     }
     if arguments.json {
-        return output::json(&Report { device: &arguments.device, rows });
+        return output::json(&Report { device: &arguments.compute.device, rows });
     }
     output::text(&table(&rows))
 }

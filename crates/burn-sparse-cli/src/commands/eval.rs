@@ -9,8 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
-use crate::args::Dtype;
-use crate::device::device;
+use crate::device::Compute;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -20,21 +19,17 @@ pub(crate) struct EvalArguments {
     /// Where data sets are, instead of their caches.
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
-    #[arg(long, default_value = "flex")]
-    pub(crate) device: String,
-    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
-    #[arg(long, value_enum)]
-    pub(crate) dtype: Option<Dtype>,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
-    let device = device(&arguments.device, arguments.dtype)?;
+    let device = arguments.compute.device()?;
     let (path, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
-    if let Some(dtype) = arguments.dtype.filter(|_| device == Device::flex()) {
+    if let Some(dtype) = arguments.compute.dtype.filter(|_| device == Device::flex()) {
         checkpoint = checkpoint.with_float(dtype.into())?;
     }
     let Some(recipe) = &checkpoint.provenance.recipe else {
@@ -45,7 +40,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let (metric, layers) = with_task(&recipe.task, evaluate)??;
     let report = Report {
         task: &recipe.task,
-        device: &arguments.device,
+        device: &arguments.compute.device,
         metric,
         sparsity: checkpoint.sparsity(),
         pattern: checkpoint.patterns(),
