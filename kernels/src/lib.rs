@@ -15,8 +15,8 @@
 //! [`dense_conv2d`] does a dense convolution and [`batch_norm_relu_train`] what follows it ([`batch_norm_relu`] when
 //! nothing is trained).
 //!
-//! Which of them runs, or Burn's dense product where that is faster, follows from the costs of the machine,
-//! measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
+//! Which of them runs, or the dense side where that is faster (Burn's product, [`dense_conv2d`]), follows from the costs
+//! of the machine, measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
 //!
 //! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts:
 //! portable ones for all three, tensor cores for 16-bit grouped weights on CUDA.

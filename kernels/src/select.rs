@@ -21,7 +21,8 @@ fn worth_it(weight: &PackedTensors) -> f64 {
     if weight.rows.min(weight.cols) < THIN { WORTH_IT_THIN } else { WORTH_IT }
 }
 
-/// Rows below which the dense product is that of a few vectors, for which Burn has kernels of its own.
+/// Rows below which the dense product is that of a few vectors, for which Burn has kernels of its own, and a convolution
+/// thinner than any that is measured.
 const FEW_ROWS: usize = 8;
 
 /// Chooses the kernel for `n` tokens of type `dtype`: the one answer that dispatch, reports and

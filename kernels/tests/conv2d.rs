@@ -72,7 +72,7 @@ fn geometry() -> Vec<([usize; 4], usize, Window)> {
         ([3, 2, 17, 13], 12, window([2, 1], [5, 3], [1, 1], [(0, 1), (2, 2)])),
         // More than a strip holds, in lines that strips do not divide.
         ([2, 80, 47, 40], 16, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
-        // Outputs of one pixel each.
+        // Outputs that see one pixel each.
         ([1, 150, 20, 17], 200, window([1, 1], [1, 1], [1, 1], [(0, 0), (0, 0)])),
         ([4, 6, 8, 16], 33, window([1, 1], [1, 1], [1, 1], [(0, 0), (0, 0)])),
     ]
@@ -218,9 +218,11 @@ fn a_dense_convolution_and_its_gradients_are_burns_own() {
 fn gradients_of_a_dense_convolution_have_the_same_bits_on_any_number_of_threads() {
     let window =
         Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], padding: [(1, 1), (1, 1)] };
-    let [one, three] = [1, 3]
-        .map(|count| threads(count).install(|| trained(true, ([21, 5, 9, 8], 7, window), true)));
-    assert!(one == three);
+    let pointwise = Window { kernel: [1, 1], padding: [(0, 0), (0, 0)], ..window };
+    for case in [([21, 5, 9, 8], 7, window), ([21, 5, 12, 11], 70, pointwise)] {
+        let [one, three] = [1, 3].map(|count| threads(count).install(|| trained(true, case, true)));
+        assert!(one == three, "{case:?}");
+    }
 }
 
 #[test]
@@ -254,12 +256,15 @@ fn a_dense_convolution_without_gradients_is_burns_own_for_any_number_of_pictures
 #[test]
 fn of_no_pictures_a_dense_convolution_makes_none() {
     let window = geometry()[0].2;
-    let empty = TensorData::new(Vec::<f32>::new(), [0, 4, 7, 9]);
-    let x = Tensor::<4>::from_data(empty, &Device::flex());
-    let weight = Tensor::<4>::ones([17, 4, 3, 3], &Device::flex());
-    let [height, width] = window.output([7, 9]);
-    let y = dense_conv2d(&x, &weight, None, &window).unwrap();
-    assert_eq!(y.dims(), [0, 17, height, width]);
+    let pointwise = Window { kernel: [1, 1], padding: [(0, 0), (0, 0)], ..window };
+    for window in [window, pointwise] {
+        let empty = TensorData::new(Vec::<f32>::new(), [0, 4, 12, 11]);
+        let x = Tensor::<4>::from_data(empty, &Device::flex());
+        let [rows, columns] = window.kernel;
+        let weight = Tensor::<4>::ones([17, 4, rows, columns], &Device::flex());
+        let y = dense_conv2d(&x, &weight, None, &window).unwrap();
+        assert_eq!(y.dims(), [0, 17, 12, 11]);
+    }
 }
 
 #[test]

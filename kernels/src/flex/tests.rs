@@ -94,6 +94,80 @@ fn grouped_kernels_agree_on_every_instruction_set() {
     }
 }
 
+/// In-block columns and values of a balanced weight that keeps so many of a full block and of the last, short one.
+fn balanced(
+    rows: usize,
+    cols: usize,
+    block: usize,
+    [kept, last]: [usize; 2],
+) -> (Vec<u8>, Vec<f32>) {
+    let tiles = rows_in(rows, 16);
+    let per_row = cols / block * kept + last;
+    let mut in_block = Vec::new();
+    for tile in 0..tiles {
+        for slot in 0..per_row {
+            let full = slot < cols / block * kept;
+            let (width, slot) = if full {
+                (block, slot % kept)
+            } else {
+                (cols % block, slot - cols / block * kept)
+            };
+            let count = if full { kept } else { last };
+            // Ascending in its block, another one for each row.
+            in_block.extend((0..16).map(|row| {
+                let shift = (row + tile) % (width / count);
+                (slot * (width / count) + shift) as u8
+            }));
+        }
+    }
+    let mut values = noise(in_block.len(), 3);
+    for (i, value) in values.iter_mut().enumerate() {
+        let (tile, lane) = (i / 16 / per_row, i % 16);
+        if tile * 16 + lane >= rows {
+            *value = 0.0;
+        }
+    }
+    (in_block, values)
+}
+
+/// What lies beside a token's input is read, where a table is longer than its block, but never looked up.
+#[test]
+fn no_token_sees_the_input_of_another() {
+    for (rows, cols, block, keeps) in
+        [(33, 40, 32, [8, 3]), (20, 45, 25, [6, 5]), (9, 229, 100, [20, 29]), (3, 7, 4, [1, 3])]
+    {
+        let (in_block, values) = balanced(rows, cols, block, keeps);
+        let (layout, values) = (Layout::Balanced { block, kept: keeps[0] }, values.as_slice());
+        let weight = Weight {
+            rows,
+            cols,
+            layout,
+            values,
+            columns: &[],
+            in_block: &in_block,
+            offsets: &[],
+            order: &[],
+        };
+        let weight = weight.check(false).unwrap();
+        let store = Store { bias: None, activation: Activation::None };
+        for n in [2, 9, 16, 33] {
+            let mut x = noise(n * cols, 5);
+            x[cols..2 * cols].fill(f32::NAN);
+            for isa in Isa::available() {
+                for kernel in Kernel::candidates(layout, n, isa) {
+                    let y = run(isa, kernel, &weight, &x, store);
+                    for (token, y) in y.chunks(rows).enumerate() {
+                        assert!(
+                            y.iter().all(|y| y.is_nan() == (token == 1)),
+                            "token {token} of {n}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn balanced_kernels_agree_on_every_instruction_set() {
     for (rows, cols, block, kept, last) in [
@@ -110,32 +184,7 @@ fn balanced_kernels_agree_on_every_instruction_set() {
         (7, 150, 129, 30, 7),
         (3, 7, 4, 1, 3),
     ] {
-        let tiles = rows_in(rows, 16);
-        let per_row = cols / block * kept + last;
-        let mut in_block = Vec::new();
-        for tile in 0..tiles {
-            for slot in 0..per_row {
-                let full = slot < cols / block * kept;
-                let (width, slot) = if full {
-                    (block, slot % kept)
-                } else {
-                    (cols % block, slot - cols / block * kept)
-                };
-                let count = if full { kept } else { last };
-                // Ascending in its block, another one for each row.
-                in_block.extend((0..16).map(|row| {
-                    let shift = (row + tile) % (width / count);
-                    (slot * (width / count) + shift) as u8
-                }));
-            }
-        }
-        let mut values = noise(in_block.len(), 3);
-        for (i, value) in values.iter_mut().enumerate() {
-            let (tile, lane) = (i / 16 / per_row, i % 16);
-            if tile * 16 + lane >= rows {
-                *value = 0.0;
-            }
-        }
+        let (in_block, values) = balanced(rows, cols, block, [kept, last]);
         assert_every_isa_agrees(Weight {
             rows,
             cols,

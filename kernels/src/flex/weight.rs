@@ -27,8 +27,9 @@ impl<V> Weight<'_, V> {
     /// Checks everything a kernel would otherwise read or write out of bounds; of indices that are `known`
     /// to fit, only that the values do too.
     ///
-    /// In-block columns need no check: a byte reaches at most 255 rows past its block's first, and
-    /// tiles are padded by as much ([`Self::tile_rows`]).
+    /// In-block columns need no check: a byte reaches at most 255 rows past its block's first, and tiles are padded by
+    /// as much ([`Self::tile_rows`]). What a byte past the last column finds there is zero or another token's input: a
+    /// weight that was packed wrongly gives wrong sums, and reads nothing that is not there.
     pub(crate) fn check(self, known: bool) -> Result<Self, String> {
         let expect = |what: &str, found: usize, expected: usize| {
             if found == expected {
@@ -135,7 +136,7 @@ impl<V> Weight<'_, V> {
         self.rows.div_ceil(TILE_ROWS) * TILE_ROWS
     }
 
-    /// Features that a tile of `x` holds: `cols`, and zeros wherever an in-block byte may point.
+    /// Features that a tile of `x` holds: `cols`, and as many more as an in-block byte may point past them.
     pub(crate) fn tile_rows(&self) -> usize {
         match self.layout {
             Layout::Balanced { block, .. } => padded(self.cols, block),

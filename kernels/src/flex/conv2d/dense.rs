@@ -7,7 +7,8 @@ use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
 use crate::flex::product::{View, product};
 
 /// A convolution with a dense kernel: a thread unfolds a few pictures at a time, or some lines of one, always into the
-/// same memory, as `[in · kernel row · kernel column, picture · output pixel]`.
+/// same memory, as `[in · kernel row · kernel column, picture · output pixel]`. Kernels of one pixel see pictures as they
+/// lie.
 pub(crate) struct DenseConv2d<'a> {
     pub(crate) window: Window,
     /// `[batch, in, height, width]`.
@@ -43,8 +44,8 @@ struct Scratch {
 }
 
 impl DenseConv2d<'_> {
-    /// `[batch, out, height', width']`. Threads take pictures in turns, or strips of them where there are fewer
-    /// pictures than threads.
+    /// `[batch, out, height', width']`. Threads take pictures in turns, or strips of them or rows of the weight where
+    /// there are fewer pictures than threads.
     pub(crate) fn forward(&self, bias: &[f32]) -> Vec<f32> {
         let [batch, _, height, width] = self.x_shape;
         let pixels: usize = self.window.output([height, width]).iter().product();

@@ -1,8 +1,12 @@
 //! Lines of pictures. Most are short: what is done to them is inlined.
 
-/// `to = from`, of equal length. A call of the system's copy takes longer than most lines do.
+/// `to = from`. A call of the system's copy takes longer than most lines do.
+///
+/// # Panics
+/// When lengths differ.
 #[inline(always)]
 pub(super) fn copy<T: Copy>(from: &[T], to: &mut [T]) {
+    assert!(from.len() == to.len());
     match to.len() {
         0 => {}
         1 => to[0] = from[0],
@@ -26,16 +30,32 @@ fn ends<T: Copy, const N: usize>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// `to` = every so many elements of `from`. A stride of 2, the common one, becomes a constant.
+/// `to` = every so many elements of `from`, from the first on. Strides of 1 and 2, the common ones, become constants.
 #[inline(always)]
 pub(super) fn every(stride: usize, from: &[f32], to: &mut [f32]) {
-    to.iter_mut().zip(from.chunks(stride)).for_each(|(to, from)| *to = from[0]);
+    #[inline(always)]
+    fn every(stride: usize, from: &[f32], to: &mut [f32]) {
+        to.iter_mut().zip(from.chunks(stride)).for_each(|(to, from)| *to = from[0]);
+    }
+    match stride {
+        1 => copy(&from[..to.len()], to),
+        2 => every(2, from, to),
+        stride => every(stride, from, to),
+    }
 }
 
-/// The other way round: adds to every so many elements of `to`.
+/// The other way round: adds `from` to every so many elements of `to`.
 #[inline(always)]
 pub(super) fn add_to_every(stride: usize, from: &[f32], to: &mut [f32]) {
-    to.chunks_mut(stride).zip(from).for_each(|(to, from)| to[0] += from);
+    #[inline(always)]
+    fn add(stride: usize, from: &[f32], to: &mut [f32]) {
+        to.chunks_mut(stride).zip(from).for_each(|(to, from)| to[0] += from);
+    }
+    match stride {
+        1 => to.iter_mut().zip(from).for_each(|(to, from)| *to += from),
+        2 => add(2, from, to),
+        stride => add(stride, from, to),
+    }
 }
 
 #[cfg(test)]

@@ -92,11 +92,7 @@ impl<'a> Planes<'a> {
                         if line < height && !inside.is_empty() {
                             let to = &mut plane[number * self.pitch..][inside.clone()];
                             let from = &channel[line * width + first..(line + 1) * width];
-                            match stride[1] {
-                                1 => line::copy(&from[..to.len()], to),
-                                2 => line::every(2, from, to),
-                                stride => line::every(stride, from, to),
-                            }
+                            line::every(stride[1], from, to);
                         }
                     }
                 }

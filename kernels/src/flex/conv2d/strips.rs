@@ -5,7 +5,7 @@ const STRIPS_PER_THREAD: usize = 2;
 const STRIP: usize = 32;
 
 /// How many strips, some lines of output pixels each, a picture is cut into, so that every thread has its share of
-/// `batch` of them.
+/// `batch` of them; there is at least one line.
 pub(super) fn strips(threads: usize, batch: usize, [lines, columns]: [usize; 2]) -> usize {
     let shared = (threads * STRIPS_PER_THREAD).div_ceil(batch.max(1));
     shared.min(lines * columns / STRIP).clamp(1, lines)

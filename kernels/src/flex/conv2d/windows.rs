@@ -84,11 +84,7 @@ impl Windows {
             for run in &self.runs {
                 let windows = &mut windows[run.tap * width + at + run.to..][..run.len];
                 let x = &x[run.from..];
-                match self.stride {
-                    1 => line::copy(&x[..run.len], windows),
-                    2 => line::every(2, x, windows),
-                    stride => line::every(stride, x, windows),
-                }
+                line::every(self.stride, x, windows);
             }
         }
     }
@@ -100,11 +96,7 @@ impl Windows {
             for run in &self.runs {
                 let windows = &windows[run.tap * width + at + run.to..][..run.len];
                 let x = &mut x[run.from..];
-                match self.stride {
-                    1 => x.iter_mut().zip(windows).for_each(|(x, w)| *x += w),
-                    2 => line::add_to_every(2, windows, x),
-                    stride => line::add_to_every(stride, windows, x),
-                }
+                line::add_to_every(self.stride, windows, x);
             }
         }
     }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use super::{Costs, Isa};
 
 /// Tables measured by other versions of the kernels are no good.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 8");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 9");
 
 /// The costs of this machine: from the cache, else from `measure`, kept for the next process. A cache
 /// that cannot be read or written only costs time.

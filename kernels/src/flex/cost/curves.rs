@@ -17,7 +17,7 @@ pub(super) const CACHED: usize = 4 << 20;
 pub(super) const VECTORS: [(usize, &str); 3] =
     [(4, "grouped-4-tiles"), (8, "grouped-8-tiles"), (32, "grouped-32-tiles")];
 
-/// Blocks whose look-up is measured apart, up to this many columns: the longest of each kind of table.
+/// Blocks whose look-up is measured apart, up to this many columns: the longest of each kind of look-up table.
 pub(super) const BLOCKS: [(usize, &str); 4] = [
     (32, "balanced-32-look-up"),
     (64, "balanced-64-look-up"),

@@ -130,6 +130,26 @@ mod tests {
     }
 
     #[test]
+    fn more_pixels_are_never_expected_to_take_less_time() {
+        let (isa, balanced) = (Isa::detect(), Layout::Balanced { block: 32, kept: 8 });
+        for layout in [Layout::Grouped { vector: 16 }, balanced, Layout::Rows] {
+            for channels in [16, 32, 64] {
+                let cols = 9 * channels;
+                let matrix = Matrix { rows: channels, cols, layout, kept: channels * cols / 4 };
+                let chosen = |side: usize| built_in().choose_conv2d(&matrix, side * side, isa);
+                for (fewer, more) in
+                    [4, 8, 16, 32].map(chosen).into_iter().zip([8, 16, 32, 64].map(chosen))
+                {
+                    assert!(
+                        fewer.sparse < more.sparse && fewer.dense < more.dense,
+                        "{fewer:?} {more:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_built_in_table_knows_every_kernel_of_every_instruction_set() {
         let layouts = [
             Layout::Grouped { vector: 1 },

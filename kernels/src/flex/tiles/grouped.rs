@@ -7,7 +7,7 @@ use crate::flex::value::widened;
 use crate::flex::{Store, Value, Weight};
 
 /// Kept columns per pass, so that their rows of the tile stay in the first-level cache while every
-/// row of the group uses them: 128 columns of 32 tokens are 16 KB.
+/// row of the group uses them: 128 columns of 48 tokens are 24 KB.
 pub(crate) const PASS: usize = 128;
 
 /// `yt[row] = activation(bias + Σ values · inputs[column])` for the groups `units`.
@@ -30,10 +30,11 @@ pub(crate) unsafe fn run<S: Simd, V: Value, I: Inputs>(
         match (vectors, S::TALL) {
             (1, 8) => groups::<S, V, I, 8, 1>(weight, vector, store, units, inputs, yt, window),
             (2, 8) => groups::<S, V, I, 8, 2>(weight, vector, store, units, inputs, yt, window),
-            (_, 8) => groups::<S, V, I, 8, 3>(weight, vector, store, units, inputs, yt, window),
+            (3, 8) => groups::<S, V, I, 8, 3>(weight, vector, store, units, inputs, yt, window),
             (1, _) => groups::<S, V, I, 4, 1>(weight, vector, store, units, inputs, yt, window),
             (2, _) => groups::<S, V, I, 4, 2>(weight, vector, store, units, inputs, yt, window),
-            _ => groups::<S, V, I, 4, 3>(weight, vector, store, units, inputs, yt, window),
+            (3, _) => groups::<S, V, I, 4, 3>(weight, vector, store, units, inputs, yt, window),
+            _ => unreachable!("no tile is wider than `GROUPED_VECTORS`"),
         }
     }
 }
