@@ -9,7 +9,6 @@ mod inspect;
 mod plan;
 mod prune;
 mod report;
-mod sensitivity;
 mod sweep;
 mod train;
 

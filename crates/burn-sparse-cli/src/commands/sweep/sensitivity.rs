@@ -1,26 +1,19 @@
-//! `sweep --sensitivity`.
-
 use std::path::Path;
 
-use burn::tensor::Device;
 use burn_sparse::checkpoint::write_atomically;
 use burn_sparse_models::run::RunError;
 use burn_sparse_models::sweep::{self, Sensitivity, Sweep};
 use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
-use super::Failure;
-use super::sweep::SweepArguments;
+use super::super::Failure;
+use super::job::Job;
 use crate::output::{self, Progress};
 
-pub(super) fn sensitivity(
-    sweep: &Sweep,
-    arguments: &SweepArguments,
-    folder: &Path,
-    device: &Device,
-) -> Result<(), Failure> {
-    let run = Run { sweep, arguments, folder, device };
-    let Some(found) = with_task(&sweep.recipe.task, run)?? else {
+/// Prunes each weight of the dense model alone, and measures.
+pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
+    let Job { sweep, arguments, folder, .. } = job;
+    let Some(found) = with_task(&sweep.recipe.task, Try(job))?? else {
         return Err("interrupted; the same command goes on with the dense model it has".into());
     };
     let report = Report { device: &arguments.device, found: &found };
@@ -56,26 +49,20 @@ struct Report<'a> {
     found: &'a Sensitivity,
 }
 
-struct Run<'a> {
-    sweep: &'a Sweep,
-    arguments: &'a SweepArguments,
-    folder: &'a Path,
-    device: &'a Device,
-}
+struct Try<'a>(Job<'a>);
 
-impl TaskVisitor for Run<'_> {
+impl TaskVisitor for Try<'_> {
     type Output = Result<Option<Sensitivity>, RunError>;
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
+        let Job { sweep, arguments, folder, device } = self.0;
         let mut progress = Progress::of_many();
         let (print, say) = (progress.lines(), progress.lines());
         let mut done = |run: &str, metric: &Metric| print(&format!("{run}: {metric}"));
         let mut tried = |trial: &sweep::Trial| {
             say(&format!("{} {} {:.1} %", trial.name, trial.pattern, 100.0 * trial.sparsity));
         };
-        let data_dir = self.arguments.data_dir.as_deref();
-        let (sweep, folder, device) = (self.sweep, self.folder, self.device);
-        let progress = &mut progress;
+        let (data_dir, progress) = (arguments.data_dir.as_deref(), &mut progress);
         sweep::sensitivity(&task, sweep, data_dir, folder, device, progress, &mut done, &mut tried)
     }
 }

@@ -1,0 +1,50 @@
+use std::path::PathBuf;
+
+use burn_sparse_models::sweep::Method;
+use clap::Args;
+
+use crate::args::{Patterns, method, patterns};
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArguments {
+    /// The recipe; without one, the built-in quickstart.
+    pub(crate) recipe: Option<PathBuf>,
+    /// Patterns, separated by commas: 'unstructured,shfl-bw(vector=32),balanced(block=32)'.
+    #[arg(long, value_parser = patterns)]
+    pub(crate) patterns: Patterns,
+    /// Shares of zeros, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "0.75,0.9")]
+    pub(crate) sparsities: Vec<f64>,
+    /// Ways of training, each a name and keys that differ from the recipe:
+    /// 'one-shot:prune.end=0 epochs;prune.decay=0'. May be given more than once.
+    #[arg(long = "method", value_name = "NAME:KEY=VALUE;...", value_parser = method)]
+    pub(crate) methods: Vec<Method>,
+    /// How many seeds, counted from the recipe's own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) seeds: u64,
+    /// Train nothing but the dense model of the first seed: prune each weight of it alone, at once, and measure.
+    #[arg(long, conflicts_with = "methods")]
+    pub(crate) sensitivity: bool,
+    /// With --sensitivity: write the recipe with a table for every weight, at the highest sparsity that alone
+    /// loses no more than --allow.
+    #[arg(long, value_name = "FILE", requires = "sensitivity")]
+    pub(crate) write: Option<PathBuf>,
+    /// What a weight may lose of the metric, in its own unit: 0.002 of accuracy are 0.2 points; BLEU counts to 100.
+    #[arg(long, default_value_t = 0.002, requires = "write")]
+    pub(crate) allow: f64,
+    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    #[arg(long, default_value = "flex")]
+    pub(crate) device: String,
+    /// Where data sets are, instead of their caches.
+    #[arg(long, env = "BURN_SPARSE_DATA")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The folder of this sweep [default: sweeps/NAME]; what is finished there is not trained again.
+    #[arg(long)]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Set a key of the recipe, as in train.prune_epochs=3.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,67 @@
+use burn_sparse::checkpoint::write_atomically;
+use burn_sparse_models::run::RunError;
+use burn_sparse_models::sweep::{self, Spread, SweepReport};
+use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use serde::Serialize;
+
+use super::super::Failure;
+use super::job::Job;
+use crate::output::{self, Progress};
+
+/// Trains every pattern at every sparsity by every method, from one dense checkpoint for each seed.
+pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
+    let Some(report) = with_task(&job.sweep.recipe.task, Train(job))?? else {
+        return Err("interrupted; the same command goes on".into());
+    };
+    let report = Report { device: &job.arguments.device, report: &report };
+    let file = job.folder.join("sweep.json");
+    write_atomically(&file, &serde_json::to_vec_pretty(&report)?)?;
+    if job.arguments.json {
+        return output::json(&report);
+    }
+    output::text(&format!("{}\n\n{}", table(report.report), file.display()))
+}
+
+/// The object that `--json` prints and `sweep.json` holds.
+#[derive(Serialize)]
+struct Report<'a> {
+    device: &'a str,
+    #[serde(flatten)]
+    report: &'a SweepReport,
+}
+
+struct Train<'a>(Job<'a>);
+
+impl TaskVisitor for Train<'_> {
+    type Output = Result<Option<SweepReport>, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let Job { sweep, arguments, folder, device } = self.0;
+        let mut progress = Progress::of_many();
+        let print = progress.lines();
+        let mut done = |run: &str, metric: &Metric| {
+            print(&format!("{run}: {metric}"));
+        };
+        let data_dir = arguments.data_dir.as_deref();
+        sweep::sweep(&task, sweep, data_dir, folder, device, &mut progress, &mut done)
+    }
+}
+
+fn table(report: &SweepReport) -> String {
+    let heading = ["method", "pattern", "sparsity", &report.dense.name, "range", "seeds"];
+    let mut cells = vec![heading.map(String::from).to_vec()];
+    let row = |method: &str, pattern: &str, sparsity: String, spread: &Spread| {
+        let written = |value: f64| Metric::written(&spread.name, value);
+        let range = format!("{} to {}", written(spread.min), written(spread.max));
+        let mean = written(spread.mean);
+        let seeds = spread.values.len().to_string();
+        vec![method.to_string(), pattern.to_string(), sparsity, mean, range, seeds]
+    };
+    cells.push(row("dense", "-", "-".into(), &report.dense));
+    for found in &report.rows {
+        let method = if found.method.is_empty() { "-" } else { &found.method };
+        let sparsity = format!("{:.2} %", 100.0 * found.sparsity);
+        cells.push(row(method, &found.pattern, sparsity, &found.metric));
+    }
+    output::table(&cells)
+}

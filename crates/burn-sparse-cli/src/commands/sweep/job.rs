@@ -1,0 +1,15 @@
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn_sparse_models::sweep::Sweep;
+
+use super::SweepArguments;
+
+/// What is to be trained, where, and as who asked.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) sweep: &'a Sweep,
+    pub(super) arguments: &'a SweepArguments,
+    pub(super) folder: &'a Path,
+    pub(super) device: &'a Device,
+}
