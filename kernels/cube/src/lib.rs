@@ -20,6 +20,8 @@ pub mod masked;
 #[cfg(feature = "offline")]
 pub mod offline;
 mod reduce;
+#[cfg(feature = "offline")]
+mod stand_in;
 mod store;
 pub mod tensor_core;
 pub mod transpose;

@@ -118,12 +118,12 @@ pub(crate) fn reduce(call: &Call<'_>, partial: &Partial, rows: usize) {
 
 #[cfg(feature = "offline")]
 pub(crate) fn offline(
-    cuda: &crate::offline::Cuda,
+    cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
     store: Store,
 ) -> impl cubecl::CubeKernel {
     let (settings, properties, target) = cuda.start(grid::dim(), ExecutionMode::Checked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     reduce_kernel::ReduceKernel::new(
         settings,
         properties,

@@ -171,9 +171,9 @@ pub(crate) fn output(call: &Call<'_>, features: usize, write: impl FnOnce(&Buffe
 }
 
 #[cfg(feature = "offline")]
-pub(crate) fn offline(cuda: &crate::offline::Cuda, dtype: ElemType) -> impl cubecl::CubeKernel {
+pub(crate) fn offline(cuda: &crate::stand_in::Cuda, dtype: ElemType) -> impl cubecl::CubeKernel {
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     let tile = Tile::of(dtype, Shape::to_features_major(64, 64));
     transpose_kernel::TransposeKernel::new(
         settings,

@@ -153,14 +153,14 @@ pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
 
 #[cfg(feature = "offline")]
 pub(crate) fn offline(
-    cuda: &crate::offline::Cuda,
+    cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
     weight: Balanced,
     tokens: usize,
     store: Store,
 ) -> impl cubecl::CubeKernel {
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     decode_kernel::DecodeKernel::new(
         settings,
         properties,

@@ -76,13 +76,13 @@ pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Balanced) 
 
 #[cfg(feature = "offline")]
 pub(crate) fn offline(
-    cuda: &crate::offline::Cuda,
+    cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
     weight: Balanced,
     store: Store,
 ) -> impl cubecl::CubeKernel {
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     rows_kernel::RowsKernel::new(
         settings,
         properties,

@@ -193,7 +193,7 @@ pub(super) fn launch(call: &Call<'_>, weight: Grouped, slices: Option<usize>) {
 
 #[cfg(feature = "offline")]
 pub(crate) fn offline(
-    cuda: &crate::offline::Cuda,
+    cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
     vector: usize,
     tokens: usize,
@@ -201,7 +201,7 @@ pub(crate) fn offline(
 ) -> impl cubecl::CubeKernel {
     let tile = Tile::of(vector, tokens, true, true);
     let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     decode_kernel::DecodeKernel::new(
         settings,
         properties,

@@ -151,14 +151,14 @@ pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Grouped) {
 
 #[cfg(feature = "offline")]
 pub(crate) fn offline(
-    cuda: &crate::offline::Cuda,
+    cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
     vector: usize,
     store: Store,
 ) -> impl cubecl::CubeKernel {
     let tile = Tile::of(vector, true);
     let (settings, properties, target) = cuda.start(tile.dim(), ExecutionMode::Checked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     tiles_kernel::TilesKernel::new(
         settings,
         properties,

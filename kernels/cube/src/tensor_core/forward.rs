@@ -166,7 +166,7 @@ fn launch(
 
 #[cfg(feature = "offline")]
 pub(crate) fn offline(
-    cuda: &crate::offline::Cuda,
+    cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
     kernel: Kernel,
     sliced: bool,
@@ -174,7 +174,7 @@ pub(crate) fn offline(
 ) -> Box<dyn cubecl::CubeKernel> {
     let dim = CubeDim::new_1d(kernel.ring().threads as u32);
     let (settings, properties, target) = cuda.start(dim, ExecutionMode::Unchecked);
-    let b = crate::offline::buffer;
+    let b = crate::stand_in::buffer;
     macro_rules! define {
         ($kernel:path, $tile:expr; $($run_time:expr),*; $($comptime:expr),*) => {{
             use $kernel as Kernel;
