@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,6 +15,9 @@ const BYTES: f64 = 50e9;
 
 /// Seconds of work above which all of it is left to rayon's own threads.
 const WORTH_THE_POOL: f64 = 200e-6;
+
+/// Ranges for every thread: one that wakes late still finds some.
+const PARTS_PER_THREAD: usize = 4;
 
 /// Who does a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +134,14 @@ impl Drop for Wait<'_> {
     }
 }
 
+/// Runs `each` for all of `len` items, in ranges.
+pub(crate) fn for_each_range(len: usize, team: Team, each: impl Fn(Range<usize>) + Sync) {
+    let parts = if team.threads > 1 { (team.threads * PARTS_PER_THREAD).min(len) } else { 1 };
+    for_each_part(parts, team, |at| each(part(len, at, parts)));
+}
+
 /// The half-open range of `len` items that `part` of `parts` handles.
-pub(crate) fn part(len: usize, part: usize, parts: usize) -> std::ops::Range<usize> {
+pub(crate) fn part(len: usize, part: usize, parts: usize) -> Range<usize> {
     len * part / parts..len * (part + 1) / parts
 }
 

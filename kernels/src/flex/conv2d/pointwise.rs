@@ -1,12 +1,10 @@
 use super::dense::{DenseConv2d, WIDE};
+use super::strips::shares;
 use crate::flex::parallel::{Shared, for_each_part, part, team};
 use crate::flex::product::{View, product};
 
 /// Rows of the weight that a thread takes at least.
 const ROWS: usize = 32;
-
-/// Parts for every thread: one that wakes late still finds some.
-const PARTS_PER_THREAD: usize = 2;
 
 impl DenseConv2d<'_> {
     /// Whether every output pixel sees the one pixel in its place, and a picture is as wide as a product should be.
@@ -22,12 +20,8 @@ impl DenseConv2d<'_> {
         let [batch, channels, height, width] = self.x_shape;
         let pixels = height * width;
         let team = team(batch * self.out * pixels * channels, 0);
-        let parts = match batch {
-            0 => return,
-            _ if batch < team.threads => (team.threads * PARTS_PER_THREAD).div_ceil(batch),
-            // One for each, so that training gives the same bits on any number of threads.
-            _ => 1,
-        };
+        // Whole pictures where there are enough, so that training gives the same bits on any number of threads.
+        let parts = if batch < team.threads { shares(team.threads, batch) } else { 1 };
         let parts = parts.clamp(1, (self.out / ROWS).max(1));
         let places = Shared::new(y);
         for_each_part(batch * parts, team, |at| {

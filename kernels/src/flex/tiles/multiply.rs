@@ -7,13 +7,10 @@ use super::lines::Lines;
 use super::tile::{Tile, cut, width};
 use super::{grouped, rows};
 use crate::Layout;
-use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::flex::parallel::{Shared, for_each_part, for_each_range, team, with_scratch};
 use crate::flex::simd::{Isa, Simd, Work, dispatch};
 use crate::flex::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
-
-/// Parts that a shared phase is cut into, per thread: a thread that wakes late still finds some.
-const PARTS_PER_THREAD: usize = 4;
 
 pub(crate) fn run<V: Value>(
     isa: Isa,
@@ -41,15 +38,13 @@ pub(crate) fn run<V: Value>(
         });
     } else {
         // Fewer tiles than threads: all threads share each tile, phase by phase.
-        let parts = team.threads * PARTS_PER_THREAD;
         for tile in &tiles {
             let width = width(isa, tile);
             with_scratch((x_rows + y_rows) * width, |scratch| {
                 let (xt, yt) = scratch.split_at_mut(x_rows * width);
                 let (xt, yt) = (Shared::new(xt), Shared::new(yt));
-                let share = |len, run: &(dyn Fn(Range<usize>) + Sync)| {
-                    for_each_part(parts, team, |at| run(part(len, at, parts)));
-                };
+                let share =
+                    |len, run: &(dyn Fn(Range<usize>) + Sync)| for_each_range(len, team, run);
                 share(x_rows, &|features| tokens.pack(isa, tile, features, xt));
                 share(units(weight), &|units| multiply(tile, units, xt, yt));
                 share(rows, &|range| tokens.unpack(isa, tile, range, yt));

@@ -2,7 +2,7 @@
 //! group, and an input is one broadcast.
 
 use crate::Layout;
-use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::parallel::{Shared, for_each_range, team};
 use crate::flex::simd::{Isa, Simd, Work, dispatch};
 use crate::flex::{Store, Value, Weight};
 
@@ -34,9 +34,7 @@ pub(crate) fn run<V: Value>(
     let n = x.len() / weight.cols;
     let groups = weight.rows.div_ceil(vector);
     let team = team(weight.work() * n, size_of::<V>() * weight.work());
-    let parts = if team.threads > 1 { team.threads * 4 } else { 1 };
-    for_each_part(parts, team, |at| {
-        let groups = part(groups, at, parts);
+    for_each_range(groups, team, |groups| {
         dispatch(isa, Decode { weight, vector, groups, x, n, store, y });
     });
 }

@@ -2,7 +2,7 @@
 //! own input. Tokens need no transposition, on the way in or out.
 
 use crate::Activation;
-use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::parallel::{Shared, for_each_range, team};
 use crate::flex::simd::{Isa, Simd, Work, dispatch};
 use crate::flex::smooth::gelu;
 use crate::flex::{Store, Value, Weight};
@@ -31,9 +31,7 @@ pub(crate) fn run<V: Value>(
     let bytes = (size_of::<V>() + size_of::<i32>()) * weight.work();
     let team = team(weight.work() * n * WORK, bytes);
     let strips = weight.rows.div_ceil(STRIP);
-    let parts = if team.threads > 1 { (team.threads * 4).min(strips) } else { 1 };
-    for_each_part(parts, team, |at| {
-        let strips = part(strips, at, parts);
+    for_each_range(strips, team, |strips| {
         dispatch(isa, Gather { weight, strips, x, n, store, y });
     });
 }

@@ -2,7 +2,7 @@
 //! block in a [`Table`]. Tokens need no transposition, on the way in or out.
 
 use super::table::{self, InMemory, InRegisters, Table};
-use crate::flex::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::flex::parallel::{Shared, for_each_range, team, with_scratch};
 use crate::flex::simd::{Isa, Simd, Work, dispatch};
 use crate::flex::smooth::gelu;
 use crate::flex::{Store, Value, Weight};
@@ -33,7 +33,6 @@ pub(crate) fn run<V: Value>(
     let tiles = weight.rows.div_ceil(TILE_ROWS);
     let table = table::size(block, isa);
     let team = team(weight.work() * n * table.work, (size_of::<V>() + 1) * weight.work());
-    let parts = if team.threads > 1 { (team.threads * 4).min(tiles) } else { 1 };
     let (cols, padded) = (weight.cols, weight.tile_rows());
     // A table's last floats may lie past its token's input, where they are never looked up, but have to be some floats:
     // the next token's, or, for the last tokens, those of a longer copy.
@@ -50,9 +49,8 @@ pub(crate) fn run<V: Value>(
             Source { x, stride: cols, n: whole },
             Source { x: copies, stride: padded, n: n - whole },
         ];
-        for_each_part(parts, team, |at| {
-            let (tiles, layout) = (part(tiles, at, parts), (block, kept));
-            let floats = table.floats;
+        for_each_range(tiles, team, |tiles| {
+            let (layout, floats) = ((block, kept), table.floats);
             dispatch(isa, LookUp { weight, layout, floats, tiles, sources, store, y });
         });
     });

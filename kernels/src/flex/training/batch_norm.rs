@@ -3,7 +3,7 @@ use std::mem::MaybeUninit;
 use rayon::prelude::*;
 
 use super::channel::{Back, Normalized, Squares, Sum, Through};
-use crate::flex::parallel::{Shared, for_each_part, part, team};
+use crate::flex::parallel::{Shared, for_each_range, team};
 use crate::flex::simd::{Isa, dispatch};
 
 /// Batch normalization and what follows it in a residual network: `y = relu((x - mean) / deviation · gamma + beta +
@@ -51,9 +51,8 @@ impl BatchNorm<'_> {
         let mut y = Vec::with_capacity(len);
         let (out, planes) = (Shared::spare(&mut y), batch * channels);
         let team = team(0, size_of_val(self.x) * if shortcut.is_some() { 3 } else { 2 });
-        let parts = if team.threads > 1 { (team.threads * 4).min(planes) } else { 1 };
-        for_each_part(parts, team, |at| {
-            for plane in part(planes, at, parts) {
+        for_each_range(planes, team, |planes| {
+            for plane in planes {
                 let (from, c) = (plane * pixels, plane % channels);
                 let (mean, scale, shift) = (statistics.mean[c], scales[c], beta[c]);
                 let x = &self.x[from..][..pixels];
