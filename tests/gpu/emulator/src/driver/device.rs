@@ -1,0 +1,156 @@
+//! One device: a Hopper of 132 multiprocessors, or the older one that `CUDA_EMULATOR_ARCH` names (80, say).
+
+use std::ffi::{c_char, c_void};
+
+use super::status::{INVALID_DEVICE, INVALID_VALUE, SUCCESS, status};
+
+/// What memory it claims to have: kernels are tried on small numbers.
+const MEMORY: usize = 8 << 30;
+
+fn architecture() -> i32 {
+    let named = std::env::var("CUDA_EMULATOR_ARCH").ok();
+    named.and_then(|name| name.parse().ok()).unwrap_or(90)
+}
+
+/// `CUdevice_attribute`, by its numbers in `cuda.h`; what nobody asks for is 0.
+fn attribute(attribute: u32) -> i32 {
+    match attribute {
+        // Threads of a block: all, and by axis.
+        1..=3 => 1024,
+        4 => 64,
+        // Blocks by axis.
+        5 => i32::MAX,
+        6 | 7 => 65535,
+        8 => 48 << 10,
+        10 => 32,
+        16 => 132,
+        75 => architecture() / 10,
+        76 => architecture() % 10,
+        // Shared memory of a multiprocessor, and of a block that asks for much.
+        81 => 228 << 10,
+        97 => 227 << 10,
+        _ => 0,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuInit(_: u32) -> u32 {
+    status()
+}
+
+/// Writes a result and tells how it went.
+///
+/// # Safety
+///
+/// `to` is valid for a write.
+pub(super) unsafe fn answer<T>(to: *mut T, value: T) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { to.write(value) };
+    status()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { answer(version, 13000) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { answer(count, 1) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
+    if ordinal != 0 {
+        return INVALID_DEVICE;
+    }
+    // SAFETY: the caller's.
+    unsafe { answer(device, 0) }
+}
+
+/// Copies a text with its end to where there is room for `len` bytes.
+unsafe fn text(to: *mut c_char, len: i32, text: &str) -> u32 {
+    if text.len() >= len.max(0) as usize {
+        return INVALID_VALUE;
+    }
+    // SAFETY: there is room for the text and its end.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, text.len());
+        to.add(text.len()).write(0);
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, _: i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { text(name, len, "CUDA emulator") }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: i32, _: i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { text(id, len, "0000:00:00.0") }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: u32, _: i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { answer(value, attribute(which)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, _: i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { answer(bytes, MEMORY) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
+    // SAFETY: the caller's.
+    unsafe {
+        free.write(MEMORY);
+        answer(total, MEMORY)
+    }
+}
+
+/// The one context there is: a handle that is only ever compared.
+const CONTEXT: *mut c_void = std::ptr::without_provenance_mut(1);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _: i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { answer(context, CONTEXT) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(_: i32) -> u32 {
+    status()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxSetCurrent(_: *mut c_void) -> u32 {
+    status()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetCurrent(context: *mut *mut c_void) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { answer(context, CONTEXT) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxSynchronize() -> u32 {
+    status()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe {
+        least.write(0);
+        answer(greatest, 0)
+    }
+}

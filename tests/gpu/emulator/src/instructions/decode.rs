@@ -1,0 +1,352 @@
+//! Statements as operations: everything that does not depend on a launch is decided here.
+
+use std::collections::HashMap;
+
+use crate::instructions::arithmetic::{self, Alu, comparison};
+use crate::instructions::atomic::Atomic;
+use crate::instructions::convert::Convert;
+use crate::instructions::exchange::Exchange;
+use crate::instructions::matrix::{LoadMatrix, Mma, StoreMatrix};
+use crate::instructions::wgmma::Wgmma;
+use crate::machine::window::{LOCAL, SHARED, Space};
+use crate::text::{Argument, Filled, Reg, Statement, Text, size_of};
+
+/// A kernel that can be launched.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub name: String,
+    /// Size of each parameter and its place among them, in bytes.
+    pub parameters: Vec<(usize, usize)>,
+    pub filled: Vec<(Reg, Filled)>,
+    pub registers: usize,
+    /// Shared memory that it declares, in bytes.
+    pub shared: usize,
+    /// Local memory of a thread, in bytes.
+    pub local: usize,
+    pub code: Vec<Instruction>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Instruction {
+    pub guard: Option<(Reg, bool)>,
+    pub op: Op,
+    /// As it was written, for messages.
+    pub opcode: String,
+    pub line: u32,
+}
+
+/// `[base + offset]` in a state space.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address {
+    pub space: Space,
+    pub base: Reg,
+    pub offset: i64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Op {
+    Alu {
+        run: Alu,
+        to: Reg,
+        from: [Reg; 4],
+    },
+    /// `setp`: the result joined with a third operand, and its opposite.
+    Set {
+        compare: Alu,
+        from: [Reg; 2],
+        join: Option<(Alu, Reg, bool)>,
+        to: [Option<Reg>; 2],
+    },
+    Convert {
+        convert: Convert,
+        to: Reg,
+        from: [Reg; 2],
+    },
+    /// The address in another window.
+    Move {
+        to: Reg,
+        from: Reg,
+        by: u64,
+    },
+    /// Parts of so many bits, the first lowest.
+    Pack {
+        to: Reg,
+        from: Vec<Reg>,
+        bits: u32,
+    },
+    Unpack {
+        to: Vec<Option<Reg>>,
+        from: Reg,
+        bits: u32,
+    },
+    Load {
+        from: Address,
+        to: Vec<Option<Reg>>,
+        bytes: usize,
+        signed: bool,
+    },
+    Store {
+        to: Address,
+        from: Vec<Reg>,
+        bytes: usize,
+    },
+    Atomic(Atomic),
+    Branch(usize),
+    Exit,
+    Trap,
+    /// Of all threads of the block.
+    Barrier,
+    /// Order is what this machine keeps anyway.
+    Fence,
+    /// Makes what this thread has written visible to `wgmma` and the bulk copies.
+    ProxyFence,
+    /// `cp.async`: global to shared memory; the bytes past `read` are zeros.
+    Copy {
+        to: Address,
+        from: Address,
+        bytes: usize,
+        read: Option<Reg>,
+    },
+    CopyCommit,
+    CopyWait(usize),
+    Exchange(Exchange),
+    LoadMatrix(LoadMatrix),
+    StoreMatrix(StoreMatrix),
+    Mma(Box<Mma>),
+    Wgmma(Box<Wgmma>),
+    WgmmaCommit,
+    WgmmaWait(usize),
+}
+
+/// Decodes a kernel; an instruction that is not emulated is an error.
+pub(crate) fn decode(name: &str, text: Text) -> Result<Kernel, String> {
+    let constants: HashMap<Reg, u64> = text
+        .filled
+        .iter()
+        .filter_map(|(reg, filled)| match filled {
+            Filled::With(value) => Some((*reg, *value)),
+            _ => None,
+        })
+        .collect();
+    let decoder = Decoder { labels: &text.labels, constants: &constants };
+    let decoded = text.statements.iter().map(|statement| {
+        let op = decoder.op(statement).ok_or_else(|| {
+            format!(
+                "{name}, line {}: `{}` with {:?} is not emulated",
+                statement.line, statement.opcode, statement.arguments
+            )
+        })?;
+        let Statement { guard, line, .. } = *statement;
+        Ok(Instruction { guard, op, opcode: statement.opcode.clone(), line })
+    });
+    let mut code = decoded.collect::<Result<Vec<_>, String>>()?;
+    // A kernel may end without saying so.
+    code.push(Instruction { guard: None, op: Op::Exit, opcode: "ret".into(), line: 0 });
+    let Text { parameters, filled, registers, shared, local, .. } = text;
+    Ok(Kernel { name: name.to_string(), parameters, filled, registers, shared, local, code })
+}
+
+/// What the arguments of a statement are looked up in.
+pub(crate) struct Decoder<'a> {
+    labels: &'a HashMap<String, usize>,
+    constants: &'a HashMap<Reg, u64>,
+}
+
+pub(crate) fn reg(argument: &Argument) -> Option<Reg> {
+    match argument {
+        Argument::Reg(reg) => Some(*reg),
+        _ => None,
+    }
+}
+
+/// A list of registers, or one.
+pub(crate) fn list(argument: &Argument) -> Option<Vec<Reg>> {
+    match argument {
+        Argument::List(list) => list.iter().map(reg).collect(),
+        other => Some(vec![reg(other)?]),
+    }
+}
+
+/// A list of results, of which some may be unwanted.
+fn results(argument: &Argument) -> Option<Vec<Option<Reg>>> {
+    let one = |argument: &Argument| match argument {
+        Argument::Nothing => Some(None),
+        other => reg(other).map(Some),
+    };
+    match argument {
+        Argument::List(list) => list.iter().map(one).collect(),
+        other => Some(vec![one(other)?]),
+    }
+}
+
+/// One or two results.
+pub(crate) fn pair(argument: &Argument) -> Option<[Option<Reg>; 2]> {
+    match argument {
+        Argument::Reg(first) => Some([Some(*first), None]),
+        Argument::Pair(first, second) => Some([*first, *second]),
+        Argument::Nothing => Some([None, None]),
+        _ => None,
+    }
+}
+
+pub(crate) fn address(argument: &Argument, space: Space) -> Option<Address> {
+    match argument {
+        Argument::Address(base, offset) => Some(Address { space, base: *base, offset: *offset }),
+        _ => None,
+    }
+}
+
+/// The number behind a letter: `v4` is `number("v", ..)`.
+fn number(prefix: &str, parts: &[&str]) -> Option<usize> {
+    parts.iter().find_map(|part| part.strip_prefix(prefix)?.parse().ok())
+}
+
+impl Decoder<'_> {
+    /// An operand that must be known now.
+    pub(crate) fn constant(&self, argument: &Argument) -> Option<u64> {
+        self.constants.get(&reg(argument)?).copied()
+    }
+
+    fn op(&self, statement: &Statement) -> Option<Op> {
+        let parts: Vec<&str> = statement.opcode.split('.').collect();
+        let arguments = &statement.arguments[..];
+        let ty = *parts.last()?;
+        let has = |part: &str| parts.contains(&part);
+        match parts[0] {
+            "mov" if matches!(arguments, [_, Argument::List(_)]) => {
+                let from = list(&arguments[1])?;
+                let bits = size_of(ty)? as u32 * 8 / from.len() as u32;
+                Some(Op::Pack { to: reg(&arguments[0])?, from, bits })
+            }
+            "mov" if matches!(arguments, [Argument::List(_), _]) => {
+                let to = results(&arguments[0])?;
+                let bits = size_of(ty)? as u32 * 8 / to.len() as u32;
+                Some(Op::Unpack { to, from: reg(&arguments[1])?, bits })
+            }
+            "setp" => self.set(&parts, arguments),
+            "cvt" => {
+                let convert = Convert::of(&parts)?;
+                let from = [reg(&arguments[1])?, arguments.get(2).map_or(Some(0), reg)?];
+                (convert.packed == (arguments.len() == 3)).then_some(Op::Convert {
+                    convert,
+                    to: reg(&arguments[0])?,
+                    from,
+                })
+            }
+            "cvta" => {
+                let window = match Space::of(&parts) {
+                    Space::Shared => SHARED,
+                    Space::Local => LOCAL,
+                    _ => 0,
+                };
+                let by = if has("to") { window.wrapping_neg() } else { window };
+                Some(Op::Move { to: reg(&arguments[0])?, from: reg(&arguments[1])?, by })
+            }
+            "ld" | "ldu" => Some(Op::Load {
+                from: address(&arguments[1], Space::of(&parts))?,
+                to: results(&arguments[0])?,
+                bytes: size_of(ty)?,
+                signed: ty.starts_with('s'),
+            }),
+            "st" => Some(Op::Store {
+                to: address(&arguments[0], Space::of(&parts))?,
+                from: list(&arguments[1])?,
+                bytes: size_of(ty)?,
+            }),
+            "atom" | "red" => Atomic::of(&parts, arguments).map(Op::Atomic),
+            "bra" => match arguments {
+                [Argument::Label(label)] => self.labels.get(label).copied().map(Op::Branch),
+                _ => None,
+            },
+            "ret" | "exit" => Some(Op::Exit),
+            "trap" => Some(Op::Trap),
+            "bar" | "barrier" if has("warp") => Some(Op::Fence),
+            // Of a part of the threads, or of another number than the first: not emulated.
+            "bar" | "barrier" if has("sync") && self.constant(arguments.first()?) == Some(0) => {
+                (arguments.len() == 1).then_some(Op::Barrier)
+            }
+            "fence" if has("proxy") => Some(Op::ProxyFence),
+            "fence" | "membar" | "griddepcontrol" | "prefetch" => Some(Op::Fence),
+            "cp" if has("async") => self.copy(&parts, arguments),
+            "ldmatrix" => LoadMatrix::of(&parts, arguments).map(Op::LoadMatrix),
+            "stmatrix" => StoreMatrix::of(&parts, arguments).map(Op::StoreMatrix),
+            "mma" => Mma::of(&parts, arguments).map(|mma| Op::Mma(Box::new(mma))),
+            "wgmma" if has("fence") => Some(Op::Fence),
+            "wgmma" if has("commit_group") => Some(Op::WgmmaCommit),
+            "wgmma" if has("wait_group") => {
+                Some(Op::WgmmaWait(self.constant(arguments.first()?)? as usize))
+            }
+            "wgmma" => Wgmma::of(&parts, arguments, self).map(|wgmma| Op::Wgmma(Box::new(wgmma))),
+            "shfl" | "vote" | "activemask" | "match" | "redux" | "elect" => {
+                Exchange::of(&parts, arguments).map(Op::Exchange)
+            }
+            _ => {
+                let run = arithmetic::find(&parts)?;
+                let mut from = [0; 4];
+                for (slot, argument) in from.iter_mut().zip(&arguments[1..]) {
+                    *slot = reg(argument)?;
+                }
+                Some(Op::Alu { run, to: reg(&arguments[0])?, from })
+            }
+        }
+    }
+
+    fn set(&self, parts: &[&str], arguments: &[Argument]) -> Option<Op> {
+        let ty = parts.last()?;
+        let join = match arguments.get(3) {
+            None => None,
+            Some(third) => {
+                let join = parts.iter().find(|part| ["and", "or", "xor"].contains(part))?;
+                let (third, negated) = match third {
+                    Argument::Not(reg) => (*reg, true),
+                    other => (reg(other)?, false),
+                };
+                Some((arithmetic::find(&[join, "pred"])?, third, negated))
+            }
+        };
+        Some(Op::Set {
+            compare: comparison(parts[1], ty)?,
+            from: [reg(&arguments[1])?, reg(&arguments[2])?],
+            join,
+            to: pair(&arguments[0])?,
+        })
+    }
+
+    fn copy(&self, parts: &[&str], arguments: &[Argument]) -> Option<Op> {
+        if parts.contains(&"commit_group") {
+            return Some(Op::CopyCommit);
+        }
+        if parts.contains(&"wait_group") {
+            return Some(Op::CopyWait(self.constant(arguments.first()?)? as usize));
+        }
+        if parts.contains(&"wait_all") {
+            return Some(Op::CopyWait(0));
+        }
+        if parts.contains(&"bulk") || parts.contains(&"mbarrier") {
+            return None;
+        }
+        Some(Op::Copy {
+            to: address(arguments.first()?, Space::Shared)?,
+            from: address(arguments.get(1)?, Space::Global)?,
+            bytes: self.constant(arguments.get(2)?)? as usize,
+            read: match arguments.get(3) {
+                Some(read) => Some(reg(read)?),
+                None => None,
+            },
+        })
+    }
+}
+
+/// The tile of `mma` and `wgmma`: `m16n8k16` is `[16, 8, 16]`.
+pub(crate) fn tile(parts: &[&str]) -> Option<[usize; 3]> {
+    parts.iter().find_map(|part| {
+        let (m, rest) = part.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])
+    })
+}
+
+/// How many matrices `ldmatrix` moves: `x4` is 4.
+pub(crate) fn matrices(parts: &[&str]) -> Option<usize> {
+    number("x", parts)
+}

@@ -1,0 +1,12 @@
+//! Instructions: what each is, decided once, and what it does.
+
+pub(crate) mod arithmetic;
+pub(crate) mod atomic;
+pub(crate) mod convert;
+mod decode;
+pub(crate) mod exchange;
+pub(crate) mod matrix;
+pub(crate) mod value;
+pub(crate) mod wgmma;
+
+pub(crate) use decode::{Address, Instruction, Kernel, Op, decode};

@@ -1,0 +1,114 @@
+//! Loads, stores and asynchronous copies.
+
+use super::warp::{Copy, Machine, Warp};
+use super::window::Space;
+use crate::instructions::Address;
+use crate::instructions::value::LANES;
+use crate::text::Reg;
+
+impl Warp {
+    pub(super) fn load(
+        &mut self,
+        from: Address,
+        to: &[Option<Reg>],
+        bytes: usize,
+        signed: bool,
+        active: u32,
+        machine: &mut Machine<'_>,
+    ) -> Result<(), String> {
+        let all = bytes * to.len();
+        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+            let (space, at) = self.locate(from, lane);
+            aligned(at, all)?;
+            let mut read = [0; 32];
+            let read = &mut read[..all];
+            match space {
+                Space::Shared => machine.shared.read(self.id, at, read)?,
+                Space::Local => read.copy_from_slice(self.local(lane, at, all)?),
+                Space::Param => {
+                    let from = machine.parameters.get(at as usize..at as usize + all);
+                    read.copy_from_slice(from.ok_or("no such parameter")?);
+                }
+                _ => machine.global.read(at, read)?,
+            }
+            for (to, part) in to.iter().zip(read.chunks_exact(bytes)) {
+                let mut word = [0; 8];
+                word[..bytes].copy_from_slice(part);
+                let mut value = u64::from_le_bytes(word);
+                if signed && bytes < 4 {
+                    let unused = 64 - 8 * bytes as u32;
+                    value = u64::from(((value << unused) as i64 >> unused) as u32);
+                }
+                if let Some(to) = to {
+                    self.regs[*to as usize][lane] = value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(
+        &mut self,
+        to: Address,
+        from: &[Reg],
+        bytes: usize,
+        active: u32,
+        machine: &mut Machine<'_>,
+    ) -> Result<(), String> {
+        let all = bytes * from.len();
+        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+            let (space, at) = self.locate(to, lane);
+            aligned(at, all)?;
+            let mut written = [0; 32];
+            for (part, from) in written.chunks_exact_mut(bytes).zip(from) {
+                part.copy_from_slice(&self.regs[*from as usize][lane].to_le_bytes()[..bytes]);
+            }
+            let written = &written[..all];
+            match space {
+                Space::Shared => machine.shared.write(self.id, at, written)?,
+                Space::Local => self.local(lane, at, all)?.copy_from_slice(written),
+                Space::Param => return Err("parameters are not written".into()),
+                _ => machine.global.write(at, written)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy(
+        &mut self,
+        [to, from]: [Address; 2],
+        bytes: usize,
+        read: Option<Reg>,
+        active: u32,
+        machine: &mut Machine<'_>,
+    ) -> Result<(), String> {
+        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+            let ((_, to), (_, from)) = (self.locate(to, lane), self.locate(from, lane));
+            aligned(to, bytes)?;
+            aligned(from, bytes)?;
+            let read = read.map_or(bytes, |reg| self.regs[reg as usize][lane] as u32 as usize);
+            if read > bytes {
+                return Err(format!("{read} bytes into {bytes}"));
+            }
+            machine.shared.begin_copy(self.id, to, bytes)?;
+            self.copies.push(Copy { to, from, bytes, read });
+        }
+        Ok(())
+    }
+
+    /// A lane's local memory.
+    fn local(&mut self, lane: usize, at: u64, len: usize) -> Result<&mut [u8], String> {
+        let each = self.local.len() / LANES;
+        let range = usize::try_from(at).ok().filter(|at| at.saturating_add(len) <= each);
+        let from =
+            range.ok_or_else(|| format!("{len} bytes of local memory at {at}: it has {each}"))?;
+        Ok(&mut self.local[lane * each + from..][..len])
+    }
+}
+
+fn aligned(at: u64, bytes: usize) -> Result<(), String> {
+    match at % bytes as u64 {
+        0 => Ok(()),
+        _ => Err(format!("{bytes} bytes at {at:#x}, which is no multiple of them")),
+    }
+}

@@ -1,0 +1,96 @@
+//! Global memory: allocations of this machine, whose bounds are known.
+//!
+//! Blocks run at the same time and their accesses are not ordered, as on a device; atomics are, by a lock.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// First byte and size of every allocation.
+static ALLOCATIONS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+static ATOMICS: Mutex<()> = Mutex::new(());
+/// What `cuMemAlloc` aligns to, and more.
+const ALIGN: usize = 512;
+
+fn allocations() -> MutexGuard<'static, BTreeMap<u64, usize>> {
+    ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), ALIGN).ok()
+}
+
+/// New memory. It holds numbers that are none (NaN in every floating-point type), so that what is read before it
+/// is written shows.
+pub(crate) fn allocate(bytes: usize) -> Option<u64> {
+    // SAFETY: the layout's size is not 0.
+    let pointer = unsafe { alloc(layout(bytes)?) };
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: just allocated, `bytes` of it at least.
+    unsafe { pointer.write_bytes(0xFF, bytes) };
+    allocations().insert(pointer as u64, bytes);
+    Some(pointer as u64)
+}
+
+/// Whether the address was allocated, and is no more.
+pub(crate) fn free(address: u64) -> bool {
+    let Some(bytes) = allocations().remove(&address) else { return false };
+    if let Some(layout) = layout(bytes) {
+        // SAFETY: `allocate` made it with this layout, and it was still listed.
+        unsafe { dealloc(address as *mut u8, layout) };
+    }
+    true
+}
+
+/// Makes a constant readable by kernels.
+pub(crate) fn constant(words: &'static mut [u64]) -> u64 {
+    let address = words.as_ptr() as u64;
+    allocations().insert(address, words.len() * 8);
+    address
+}
+
+/// What a launch may read and write: the allocations as it finds them.
+#[derive(Debug, Clone)]
+pub(crate) struct Global {
+    /// First byte and the one past the last, in order.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Global {
+    pub(crate) fn now() -> Self {
+        let allocations = allocations();
+        Self { ranges: allocations.iter().map(|(from, len)| (*from, from + *len as u64)).collect() }
+    }
+
+    fn check(&self, address: u64, bytes: usize) -> Result<(), String> {
+        let after = self.ranges.partition_point(|(from, _)| *from <= address);
+        let inside = after > 0 && address + bytes as u64 <= self.ranges[after - 1].1;
+        if inside {
+            return Ok(());
+        }
+        Err(format!("{bytes} bytes of global memory at {address:#x} belong to no allocation"))
+    }
+
+    /// Fills `to` from `address`.
+    pub(crate) fn read(&self, address: u64, to: &mut [u8]) -> Result<(), String> {
+        self.check(address, to.len())?;
+        // SAFETY: inside an allocation, which the program keeps until the launch has ended.
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Writes `from` to `address`.
+    pub(crate) fn write(&self, address: u64, from: &[u8]) -> Result<(), String> {
+        self.check(address, from.len())?;
+        // SAFETY: as in `read`.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), address as *mut u8, from.len()) };
+        Ok(())
+    }
+
+    /// Held during an atomic operation.
+    pub(crate) fn atomic() -> MutexGuard<'static, ()> {
+        ATOMICS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

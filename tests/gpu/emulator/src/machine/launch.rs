@@ -1,0 +1,147 @@
+//! A launch: blocks share out the processor's cores, warps of a block take turns.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::instructions::Kernel;
+use crate::instructions::value::{LANES, Lanes};
+use crate::machine::global::Global;
+use crate::machine::shared::Shared;
+use crate::machine::warp::{Machine, Stop, Warp};
+use crate::text::{Filled, Special};
+
+/// Sizes of a launch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid {
+    pub blocks: [u32; 3],
+    pub threads: [u32; 3],
+    /// Shared memory besides what the kernel declares, in bytes.
+    pub shared: usize,
+}
+
+impl Grid {
+    fn threads(&self) -> usize {
+        self.threads.iter().map(|n| *n as usize).product()
+    }
+}
+
+/// Where a launch's own shared memory begins: behind what the kernel declares, and aligned as it asks, but no
+/// better.
+fn dynamic(kernel: &Kernel, align: usize) -> usize {
+    let from = kernel.shared.next_multiple_of(align);
+    if from.is_multiple_of(2 * align) { from + align } else { from }
+}
+
+/// Runs a kernel to its end.
+pub(crate) fn launch(kernel: &Kernel, grid: Grid, parameters: &[u8]) -> Result<(), String> {
+    let global = Global::now();
+    let count: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
+    let next = AtomicU64::new(0);
+    let failure = Mutex::new(None);
+    let work = || {
+        loop {
+            let block = next.fetch_add(1, Ordering::Relaxed);
+            if block >= count {
+                return;
+            }
+            let [x, y, _] = grid.blocks.map(u64::from);
+            let index = [block % x, block / x % y, block / x / y];
+            if let Err(error) = run_block(kernel, grid, index, parameters, &global) {
+                next.store(count, Ordering::Relaxed);
+                if let Ok(mut failure) = failure.lock() {
+                    failure.get_or_insert(format!("block {index:?}: {error}"));
+                }
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64).min(count);
+    std::thread::scope(|scope| {
+        for _ in 1..cores {
+            scope.spawn(work);
+        }
+        work();
+    });
+    failure.into_inner().unwrap_or_default().map_or(Ok(()), Err)
+}
+
+fn run_block(
+    kernel: &Kernel,
+    grid: Grid,
+    index: [u64; 3],
+    parameters: &[u8],
+    global: &Global,
+) -> Result<(), String> {
+    let threads = grid.threads();
+    let aligned = kernel.filled.iter().map(|(_, filled)| match filled {
+        Filled::DynamicShared(align) => dynamic(kernel, *align),
+        _ => kernel.shared,
+    });
+    let mut shared = Shared::new(aligned.max().unwrap_or(kernel.shared) + grid.shared);
+    let mut fences = vec![0; threads.div_ceil(LANES)];
+    let mut warps: Vec<Warp> = (0..threads.div_ceil(LANES))
+        .map(|id| {
+            let lanes = u32::MAX >> (LANES - (threads - id * LANES).min(LANES));
+            let mut warp = Warp::new(id as u16, kernel, lanes);
+            for (reg, filled) in &kernel.filled {
+                warp.regs[*reg as usize] = fill(*filled, kernel, grid, index, id);
+            }
+            warp
+        })
+        .collect();
+    let mut stopped = vec![Stop::Turn; warps.len()];
+    loop {
+        let mut turns = false;
+        for (warp, stopped) in warps.iter_mut().zip(&mut stopped) {
+            if *stopped == Stop::Turn {
+                let machine = &mut Machine {
+                    kernel,
+                    global,
+                    parameters,
+                    shared: &mut shared,
+                    fences: &mut fences,
+                };
+                *stopped = warp.run(machine)?;
+                turns |= *stopped == Stop::Turn;
+            }
+        }
+        if turns {
+            continue;
+        }
+        if stopped.iter().all(|stop| *stop == Stop::Ended) {
+            return Ok(());
+        }
+        // All others have ended or wait here too.
+        shared.barriers += 1;
+        for stop in &mut stopped {
+            if *stop == Stop::AtBarrier {
+                *stop = Stop::Turn;
+            }
+        }
+    }
+}
+
+/// What a register holds in each lane of warp `id` when it begins.
+fn fill(filled: Filled, kernel: &Kernel, grid: Grid, index: [u64; 3], id: usize) -> Lanes {
+    let special = match filled {
+        Filled::With(value) => return [value; LANES],
+        Filled::DynamicShared(align) => return [dynamic(kernel, align) as u64; LANES],
+        Filled::By(special) => special,
+    };
+    std::array::from_fn(|lane| {
+        let thread = (id * LANES + lane) as u64;
+        let [x, y, _] = grid.threads.map(u64::from);
+        match special {
+            Special::Thread(axis) => [thread % x, thread / x % y, thread / x / y][axis],
+            Special::Threads(axis) => grid.threads[axis].into(),
+            Special::Block(axis) => index[axis],
+            Special::Blocks(axis) => grid.blocks[axis].into(),
+            Special::Lane => lane as u64,
+            Special::Warp => id as u64,
+            Special::LanesBelow => (1 << lane) - 1,
+            Special::LanesUpTo => (2 << lane) - 1,
+            Special::LanesAbove => !((2 << lane) - 1) & 0xFFFF_FFFF,
+            Special::LanesFrom => !((1 << lane) - 1) & 0xFFFF_FFFF,
+            Special::DynamicShared => grid.shared as u64,
+        }
+    })
+}

@@ -1,0 +1,11 @@
+//! What executes: memories, warps, blocks.
+
+mod access;
+mod execute;
+pub(crate) mod global;
+mod launch;
+pub(crate) mod shared;
+pub(crate) mod warp;
+pub(crate) mod window;
+
+pub(crate) use launch::{Grid, launch};

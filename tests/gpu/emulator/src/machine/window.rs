@@ -1,0 +1,40 @@
+//! State spaces, and where a generic address finds them.
+
+/// A state space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Param,
+}
+
+/// The generic address of the first byte of shared memory. No pointer of this machine is as large.
+pub(crate) const SHARED: u64 = 1 << 56;
+/// The generic address of the first byte of a thread's local memory.
+pub(crate) const LOCAL: u64 = 1 << 57;
+
+impl Space {
+    /// The space that an opcode names. Constants lie in global memory here.
+    pub(crate) fn of(parts: &[&str]) -> Self {
+        let named = |part: &&str| match part.split("::").next() {
+            Some("global" | "const") => Some(Self::Global),
+            Some("shared") => Some(Self::Shared),
+            Some("local") => Some(Self::Local),
+            Some("param") => Some(Self::Param),
+            _ => None,
+        };
+        parts.iter().find_map(named).unwrap_or(Self::Generic)
+    }
+
+    /// The space that an address of this one is in, and its address there.
+    pub(crate) fn find(self, address: u64) -> (Self, u64) {
+        match self {
+            Self::Generic if address & LOCAL != 0 => (Self::Local, address ^ LOCAL),
+            Self::Generic if address & SHARED != 0 => (Self::Shared, address ^ SHARED),
+            Self::Generic => (Self::Global, address),
+            space => (space, address),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+use half::bf16;
+
+use super::run;
+
+/// Small whole numbers, whose products and sums are exact.
+fn number(seed: usize) -> f32 {
+    ((seed * 37 + 11) % 13) as f32 - 6.0
+}
+
+/// Two numbers in a word, the first lower.
+fn word(first: f32, second: f32) -> u32 {
+    u32::from(bf16::from_f32(first).to_bits()) | u32::from(bf16::from_f32(second).to_bits()) << 16
+}
+
+/// What `lane` holds first of a 16 × 8 tile, then the one beside it.
+fn held(lane: usize) -> (usize, usize) {
+    (lane / 4, lane % 4 * 2)
+}
+
+#[test]
+fn mma_multiplies_the_fragments_of_all_lanes() {
+    let (a, b) =
+        (|m: usize, k: usize| number(m * 16 + k), |k: usize, n: usize| number(k * 8 + n + 5));
+    // Six words to a lane: four of A, two of B.
+    let mut input = vec![0; 32 * 6];
+    for lane in 0..32 {
+        let (line, pair) = held(lane);
+        for i in 0..4 {
+            let (m, k) = (line + i % 2 * 8, pair + i / 2 * 8);
+            input[lane * 6 + i] = word(a(m, k), a(m, k + 1));
+        }
+        for i in 0..2 {
+            let k = pair + i * 8;
+            input[lane * 6 + 4 + i] = word(b(k, line), b(k + 1, line));
+        }
+    }
+    for result in 0..4 {
+        let loads: String =
+            (0..6).map(|i| format!("ld.global.u32 %r{i}, [%d0+{}];", 4 * i)).collect();
+        let body = format!(
+            "mad.wide.u32 %d0, %t, 24, %base; {loads}
+             mov.f32 %f0, 0f3F800000;
+             mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{%f0, %f1, %f2, %f3}},
+             {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, {{%f0, %f0, %f0, %f0}};
+             st.global.f32 [%out], %f{result};"
+        );
+        let found = run(&body, 32, &input).unwrap();
+        for (lane, found) in found.iter().enumerate() {
+            let (line, column) = held(lane);
+            let (m, n) = (line + result / 2 * 8, column + result % 2);
+            let sum: f32 = (0..16).map(|k| a(m, k) * b(k, n)).sum();
+            assert_eq!(f32::from_bits(*found), 1.0 + sum, "sum {result} of lane {lane}");
+        }
+    }
+}
+
+/// `wgmma` m64n64k16 of operands that lie MN-major in the 128-byte swizzle, B behind A: what every thread finds
+/// in sum `result`. The bytes are placed by the rule of the swizzle, not by the emulator's descriptors.
+fn wide(result: usize, fence: &str) -> Result<Vec<u32>, String> {
+    let mut input = vec![0_u32; 2 * 16 * 32];
+    for operand in 0..2 {
+        for k in 0..16 {
+            for mn in (0..64).step_by(2) {
+                // A row of 128 bytes for each k, whose pieces of 16 bytes are exchanged by k modulo 8.
+                let byte = k * 128 + ((mn / 8) ^ (k % 8)) * 16 + mn % 8 * 2;
+                let number = |mn: usize| match operand {
+                    0 => number(mn * 16 + k),
+                    _ => number(mn + k * 5 + 3),
+                };
+                input[operand * 512 + byte / 4] = word(number(mn), number(mn + 1));
+            }
+        }
+    }
+    let sums: Vec<String> = (0..32).map(|i| format!("%f{i}")).collect();
+    let sums = sums.join(", ");
+    // Steps of eight k are 1024 bytes apart.
+    let fixed = 1_u64 << 62 | (1024 >> 4) << 32 | (2048 >> 4) << 16;
+    let body = format!(
+        "mov.u32 %r2, memory; shl.b32 %r3, %t, 5; add.u32 %r3, %r3, %r2; mad.wide.u32 %d0, %t, 32, %base;
+         ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%d0]; st.shared.v4.u32 [%r3], {{%r4, %r5, %r6, %r7}};
+         ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%d0+16]; st.shared.v4.u32 [%r3+16], {{%r4, %r5, %r6, %r7}};
+         {fence} bar.sync 0;
+         cvt.u64.u32 %d1, %r2; shr.u64 %d1, %d1, 4; or.b64 %d1, %d1, {fixed}; add.u64 %d2, %d1, 128;
+         setp.ne.b32 %p0, 0, 0;
+         wgmma.fence.sync.aligned;
+         wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{sums}}}, %d1, %d2, %p0, 1, 1, 1, 1;
+         wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+         st.global.f32 [%out], %f{result};"
+    );
+    run(&body, 128, &input)
+}
+
+#[test]
+fn wgmma_multiplies_swizzled_operands() {
+    for result in [0, 1, 2, 3, 17, 31] {
+        let found = wide(result, "fence.proxy.async.shared::cta;").unwrap();
+        for (thread, found) in found.iter().enumerate() {
+            let (line, column) = held(thread % 32);
+            let m = thread / 32 * 16 + line + result % 4 / 2 * 8;
+            let n = column + result / 4 * 8 + result % 2;
+            let sum: f32 = (0..16).map(|k| number(m * 16 + k) * number(n + k * 5 + 3)).sum();
+            assert_eq!(f32::from_bits(*found), sum, "sum {result} of thread {thread}");
+        }
+    }
+}
+
+#[test]
+fn wgmma_reads_only_what_a_proxy_fence_has_made_visible() {
+    let error = wide(0, "").unwrap_err();
+    assert!(error.contains("fence.proxy.async"), "{error}");
+}
+
+#[test]
+fn matrices_are_loaded_and_transposed() {
+    // Row `i` of the matrix holds 8i to 8i + 7. Lane 4 has the first two of row 1; transposed, of column 1.
+    for (transposed, expected) in [("", [8, 9]), (".trans", [1, 9])] {
+        let body = format!(
+            "mov.u32 %r2, memory; shl.b32 %r3, %t, 2; add.u32 %r3, %r3, %r2; shl.b32 %r4, %t, 1;
+             add.u32 %r5, %r4, 1; shl.b32 %r5, %r5, 16; or.b32 %r4, %r4, %r5; st.shared.u32 [%r3], %r4;
+             and.b32 %r6, %t, 7; shl.b32 %r6, %r6, 4; add.u32 %r6, %r6, %r2;
+             ldmatrix.sync.aligned.m8n8.x1{transposed}.shared.b16 {{%r0}}, [%r6]; st.global.u32 [%out], %r0;"
+        );
+        let found = run(&body, 32, &[]).unwrap();
+        assert_eq!(found[4], expected[0] | expected[1] << 16);
+    }
+}
