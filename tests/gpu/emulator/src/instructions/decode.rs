@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::instructions::arithmetic::{self, Alu, comparison};
-use crate::instructions::atomic::Atomic;
-use crate::instructions::convert::Convert;
-use crate::instructions::exchange::Exchange;
-use crate::instructions::matrix::{LoadMatrix, Mma, StoreMatrix};
-use crate::instructions::wgmma::Wgmma;
+use super::arithmetic::{self, Alu, comparison};
+use super::atomic::Atomic;
+use super::convert::Convert;
+use super::exchange::Exchange;
+use super::fragment::Wmma;
+use super::matrix::{LoadMatrix, Mma, StoreMatrix};
+use super::wgmma::Wgmma;
 use crate::machine::window::{LOCAL, SHARED, Space};
 use crate::text::{Argument, Filled, Reg, Statement, Text, size_of};
 
@@ -113,6 +114,7 @@ pub(crate) enum Op {
     LoadMatrix(LoadMatrix),
     StoreMatrix(StoreMatrix),
     Mma(Box<Mma>),
+    Wmma(Box<Wmma>),
     Wgmma(Box<Wgmma>),
     WgmmaCommit,
     WgmmaWait(usize),
@@ -271,6 +273,7 @@ impl Decoder<'_> {
             "ldmatrix" => LoadMatrix::of(&parts, arguments).map(Op::LoadMatrix),
             "stmatrix" => StoreMatrix::of(&parts, arguments).map(Op::StoreMatrix),
             "mma" => Mma::of(&parts, arguments).map(|mma| Op::Mma(Box::new(mma))),
+            "wmma" => Wmma::of(&parts, arguments).map(|wmma| Op::Wmma(Box::new(wmma))),
             "wgmma" if has("fence") => Some(Op::Fence),
             "wgmma" if has("commit_group") => Some(Op::WgmmaCommit),
             "wgmma" if has("wait_group") => {

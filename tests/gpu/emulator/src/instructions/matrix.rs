@@ -110,7 +110,7 @@ impl Element {
     }
 
     /// Elements of a register.
-    fn per_register(self) -> usize {
+    pub(crate) fn per_register(self) -> usize {
         if matches!(self, Self::F16 | Self::Bf16) { 2 } else { 1 }
     }
 
@@ -124,7 +124,12 @@ impl Element {
         }
     }
 
-    fn bits(self, x: f32) -> u64 {
+    /// Bytes in memory.
+    pub(crate) fn bytes(self) -> usize {
+        4 / self.per_register()
+    }
+
+    pub(crate) fn bits(self, x: f32) -> u64 {
         match self {
             Self::F16 => f16::from_f32(x).bits(),
             Self::Bf16 => bf16::from_f32(x).bits(),

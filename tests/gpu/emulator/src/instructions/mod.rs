@@ -5,6 +5,7 @@ pub(crate) mod atomic;
 pub(crate) mod convert;
 mod decode;
 pub(crate) mod exchange;
+pub(crate) mod fragment;
 pub(crate) mod matrix;
 pub(crate) mod value;
 pub(crate) mod wgmma;

@@ -6,6 +6,42 @@ use crate::instructions::Address;
 use crate::instructions::value::LANES;
 use crate::text::Reg;
 
+impl Machine<'_> {
+    /// Reads what all threads can.
+    pub(crate) fn read(
+        &mut self,
+        warp: u16,
+        space: Space,
+        at: u64,
+        to: &mut [u8],
+    ) -> Result<(), String> {
+        match space {
+            Space::Shared => self.shared.read(warp, at, to),
+            Space::Param => {
+                let from = self.parameters.get(at as usize..at as usize + to.len());
+                to.copy_from_slice(from.ok_or("no such parameter")?);
+                Ok(())
+            }
+            _ => self.global.read(at, to),
+        }
+    }
+
+    /// Writes what all threads can.
+    pub(crate) fn write(
+        &mut self,
+        warp: u16,
+        space: Space,
+        at: u64,
+        from: &[u8],
+    ) -> Result<(), String> {
+        match space {
+            Space::Shared => self.shared.write(warp, at, from),
+            Space::Param => Err("parameters are not written".into()),
+            _ => self.global.write(at, from),
+        }
+    }
+}
+
 impl Warp {
     pub(super) fn load(
         &mut self,
@@ -23,13 +59,8 @@ impl Warp {
             let mut read = [0; 32];
             let read = &mut read[..all];
             match space {
-                Space::Shared => machine.shared.read(self.id, at, read)?,
                 Space::Local => read.copy_from_slice(self.local(lane, at, all)?),
-                Space::Param => {
-                    let from = machine.parameters.get(at as usize..at as usize + all);
-                    read.copy_from_slice(from.ok_or("no such parameter")?);
-                }
-                _ => machine.global.read(at, read)?,
+                _ => machine.read(self.id, space, at, read)?,
             }
             for (to, part) in to.iter().zip(read.chunks_exact(bytes)) {
                 let mut word = [0; 8];
@@ -65,10 +96,8 @@ impl Warp {
             }
             let written = &written[..all];
             match space {
-                Space::Shared => machine.shared.write(self.id, at, written)?,
                 Space::Local => self.local(lane, at, all)?.copy_from_slice(written),
-                Space::Param => return Err("parameters are not written".into()),
-                _ => machine.global.write(at, written)?,
+                _ => machine.write(self.id, space, at, written)?,
             }
         }
         Ok(())

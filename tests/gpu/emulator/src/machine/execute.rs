@@ -91,19 +91,23 @@ impl Warp {
             }
             Op::Exchange(exchange) => exchange.run(self, active),
             Op::LoadMatrix(load) => {
-                self.together(active)?;
+                whole(active)?;
                 load.run(self, machine)?;
             }
             Op::StoreMatrix(store) => {
-                self.together(active)?;
+                whole(active)?;
                 store.run(self, machine)?;
             }
             Op::Mma(mma) => {
-                self.together(active)?;
+                whole(active)?;
                 mma.run(self);
             }
+            Op::Wmma(wmma) => {
+                whole(active)?;
+                wmma.run(self, machine)?;
+            }
             Op::Wgmma(wgmma) => {
-                self.together(active)?;
+                whole(active)?;
                 let issued = wgmma.issue(self)?;
                 self.products.push(issued);
             }
@@ -120,5 +124,13 @@ impl Warp {
             }
         }
         Ok(())
+    }
+}
+
+/// That every lane takes part, as matrix instructions ask.
+fn whole(active: u32) -> Result<(), String> {
+    match active {
+        u32::MAX => Ok(()),
+        _ => Err(format!("only lanes {active:#034b} of the warp take part")),
     }
 }

@@ -124,3 +124,32 @@ fn matrices_are_loaded_and_transposed() {
         assert_eq!(found[4], expected[0] | expected[1] << 16);
     }
 }
+
+#[test]
+fn wmma_multiplies_tiles_in_any_order() {
+    // A by rows, B by columns, both of bf16, from global memory.
+    let (a, b) = (|m: usize, k: usize| number(m * 16 + k), |k: usize, n: usize| number(k * 3 + n));
+    let mut input = Vec::new();
+    for m in 0..16 {
+        input.extend((0..16).step_by(2).map(|k| word(a(m, k), a(m, k + 1))));
+    }
+    for n in 0..16 {
+        input.extend((0..16).step_by(2).map(|k| word(b(k, n), b(k + 1, n))));
+    }
+    let body = "mov.f32 %f8, 0f40000000; mov.u32 %r10, memory; shl.b32 %r11, %t, 2;
+        wmma.load.a.sync.aligned.row.m16n16k16.global.bf16 {%r0, %r1, %r2, %r3}, [%base], 16;
+        wmma.load.b.sync.aligned.col.m16n16k16.global.bf16 {%r4, %r5, %r6, %r7}, [%base+512], 16;
+        wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7},
+        {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%f8, %f8, %f8, %f8, %f8, %f8, %f8, %f8};
+        wmma.store.d.sync.aligned.col.m16n16k16.shared.f32 [memory], {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, 20;
+        add.u32 %r10, %r10, %r11; ld.shared.u32 %r0, [%r10+160]; st.global.u32 [%out], %r0;";
+    // A warp of sixteen lanes has no whole fragments.
+    let error = run(body, 16, &input).unwrap_err();
+    assert!(error.contains("take part"), "{error}");
+    let found = run(body, 32, &input).unwrap();
+    for (m, found) in found.iter().take(16).enumerate() {
+        // Column 2 of the result, which lies by columns of 20.
+        let sum: f32 = (0..16).map(|k| a(m, k) * b(k, 2)).sum();
+        assert_eq!(f32::from_bits(*found), 2.0 + sum, "row {m}");
+    }
+}

@@ -1,0 +1,164 @@
+//! `wmma`: whole tiles, of whose place in the lanes' registers PTX says nothing. Here each lane holds a run of
+//! them, row by row.
+
+use super::decode::{Address, address, list, reg, tile};
+use super::matrix::Element;
+use crate::machine::warp::{Machine, Warp};
+use crate::machine::window::Space;
+use crate::text::{Argument, Reg};
+
+/// One of the four instructions.
+#[derive(Debug)]
+pub(crate) enum Wmma {
+    Load { to: Vec<Reg>, from: Address, stride: Option<Reg>, tile: Fragment },
+    Store { to: Address, from: Vec<Reg>, stride: Option<Reg>, tile: Fragment },
+    Multiply { to: Vec<Reg>, from: [Vec<Reg>; 3], tiles: [Fragment; 4] },
+}
+
+/// A tile, in memory by rows or by columns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fragment {
+    rows: usize,
+    columns: usize,
+    by_columns: bool,
+    element: Element,
+}
+
+impl Fragment {
+    /// The operand of this name.
+    fn of(parts: &[&str], operand: &str, element: Element) -> Option<Self> {
+        let [m, n, k] = tile(parts)?;
+        let (rows, columns) = match operand {
+            "a" => (m, k),
+            "b" => (k, n),
+            _ => (m, n),
+        };
+        Some(Self { rows, columns, by_columns: parts.contains(&"col"), element })
+    }
+
+    /// Elements that a lane holds.
+    fn each(self) -> usize {
+        self.rows * self.columns / 32
+    }
+
+    /// Whether so many registers can hold a lane's share.
+    fn fits(self, registers: usize) -> bool {
+        registers * self.element.per_register() >= self.each()
+    }
+
+    /// Element number `at` in memory, counted in elements.
+    fn place(self, at: usize, stride: usize) -> usize {
+        let (row, column) = (at / self.columns, at % self.columns);
+        if self.by_columns { column * stride + row } else { row * stride + column }
+    }
+
+    /// Elements from one row (or column) to the next.
+    fn stride(self, given: Option<u64>) -> usize {
+        given.map_or(if self.by_columns { self.rows } else { self.columns }, |given| {
+            given as u32 as usize
+        })
+    }
+
+    /// Element `at` of the tile, from the registers of its lane.
+    fn get(self, warp: &Warp, regs: &[Reg], at: usize) -> u64 {
+        let (lane, i) = (at / self.each(), at % self.each());
+        let per = self.element.per_register();
+        let word = warp.regs[regs[i / per] as usize][lane];
+        if per == 2 { word >> (16 * (i % 2)) & 0xFFFF } else { word }
+    }
+
+    fn set(self, warp: &mut Warp, regs: &[Reg], at: usize, bits: u64) {
+        let (lane, i) = (at / self.each(), at % self.each());
+        let per = self.element.per_register();
+        let word = &mut warp.regs[regs[i / per] as usize][lane];
+        *word = match (per, i % 2) {
+            (1, _) => bits,
+            (_, 0) => *word & 0xFFFF_0000 | bits,
+            _ => *word & 0xFFFF | bits << 16,
+        };
+    }
+}
+
+impl Wmma {
+    pub(crate) fn of(parts: &[&str], arguments: &[Argument]) -> Option<Self> {
+        let stride = |i: usize| match arguments.get(i) {
+            None => Some(None),
+            Some(argument) => reg(argument).map(Some),
+        };
+        match parts[1] {
+            "load" => {
+                let tile = Fragment::of(parts, parts.get(2)?, Element::of(parts.last()?)?)?;
+                let to = list(arguments.first()?)?;
+                let from = address(arguments.get(1)?, Space::of(parts))?;
+                tile.fits(to.len()).then_some(Self::Load { to, from, stride: stride(2)?, tile })
+            }
+            "store" => {
+                let tile = Fragment::of(parts, "d", Element::of(parts.last()?)?)?;
+                let from = list(arguments.get(1)?)?;
+                let to = address(arguments.first()?, Space::of(parts))?;
+                tile.fits(from.len()).then_some(Self::Store { to, from, stride: stride(2)?, tile })
+            }
+            "mma" => {
+                // Of f16 only the types of the sums are named.
+                let types: Vec<Element> =
+                    parts.iter().filter_map(|part| Element::of(part)).collect();
+                let [sum, a, b, old] = match types[..] {
+                    [sum, old] => [sum, Element::F16, Element::F16, old],
+                    [sum, a, b, old] => [sum, a, b, old],
+                    _ => return None,
+                };
+                let [to, a_regs, b_regs, old_regs] = arguments else { return None };
+                let tiles = [("d", sum), ("a", a), ("b", b), ("c", old)];
+                let [d, a, b, c] = tiles.map(|(name, element)| Fragment::of(parts, name, element));
+                let (to, from) = (list(to)?, [list(a_regs)?, list(b_regs)?, list(old_regs)?]);
+                let tiles = [d?, a?, b?, c?];
+                let fits = tiles[0].fits(to.len())
+                    && tiles[1..].iter().zip(&from).all(|(tile, regs)| tile.fits(regs.len()));
+                fits.then_some(Self::Multiply { to, from, tiles })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) -> Result<(), String> {
+        let number = |warp: &Warp, reg: Option<Reg>| reg.map(|reg| warp.regs[reg as usize][0]);
+        match self {
+            Self::Load { to, from, stride, tile } => {
+                let stride = tile.stride(number(warp, *stride));
+                let (space, start) = warp.locate(*from, 0);
+                for at in 0..tile.rows * tile.columns {
+                    let bytes = tile.element.bytes();
+                    let mut word = [0; 8];
+                    let address = start + (tile.place(at, stride) * bytes) as u64;
+                    machine.read(warp.id, space, address, &mut word[..bytes])?;
+                    tile.set(warp, to, at, u64::from_le_bytes(word));
+                }
+            }
+            Self::Store { to, from, stride, tile } => {
+                let stride = tile.stride(number(warp, *stride));
+                let (space, start) = warp.locate(*to, 0);
+                for at in 0..tile.rows * tile.columns {
+                    let bytes = tile.element.bytes();
+                    let word = tile.get(warp, from, at).to_le_bytes();
+                    let address = start + (tile.place(at, stride) * bytes) as u64;
+                    machine.write(warp.id, space, address, &word[..bytes])?;
+                }
+            }
+            Self::Multiply { to, from: [a, b, c], tiles: [d, of_a, of_b, of_c] } => {
+                let numbers = |regs: &[Reg], tile: &Fragment| -> Vec<f64> {
+                    let all = 0..tile.rows * tile.columns;
+                    all.map(|at| tile.element.number(tile.get(warp, regs, at)).into()).collect()
+                };
+                let (a, b, c) = (numbers(a, of_a), numbers(b, of_b), numbers(c, of_c));
+                for (at, c) in c.iter().enumerate() {
+                    let (row, column) = (at / d.columns, at % d.columns);
+                    let depth = of_a.columns;
+                    let sum: f64 =
+                        (0..depth).map(|k| a[row * depth + k] * b[k * d.columns + column]).sum();
+                    d.set(warp, to, at, d.element.bits((c + sum) as f32));
+                }
+            }
+        }
+        Ok(())
+    }
+}
