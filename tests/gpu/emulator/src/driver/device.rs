@@ -4,6 +4,9 @@ use std::ffi::{c_char, c_void};
 
 use super::status::{INVALID_DEVICE, INVALID_VALUE, SUCCESS, status};
 
+/// Shared memory of a launch, in bytes, unless the program asks for more before, and at most.
+pub(super) const USUAL_SHARED: u32 = 48 << 10;
+pub(super) const MOST_SHARED: u32 = 227 << 10;
 /// What memory it claims to have: kernels are tried on small numbers.
 const MEMORY: usize = 8 << 30;
 
@@ -21,14 +24,14 @@ fn attribute(attribute: u32) -> i32 {
         // Blocks by axis.
         5 => i32::MAX,
         6 | 7 => 65535,
-        8 => 48 << 10,
+        8 => USUAL_SHARED as i32,
         10 => 32,
         16 => 132,
         75 => architecture() / 10,
         76 => architecture() % 10,
         // Shared memory of a multiprocessor, and of a block that asks for much.
         81 => 228 << 10,
-        97 => 227 << 10,
+        97 => MOST_SHARED as i32,
         _ => 0,
     }
 }

@@ -2,20 +2,31 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::device::answer;
-use super::status::{INVALID_PTX, INVALID_VALUE, NOT_FOUND, lose, refuse, status};
+use super::device::{MOST_SHARED, USUAL_SHARED, answer};
+use super::status::{INVALID_PTX, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, lose, refuse, status};
 use crate::instructions::{Kernel, decode};
 use crate::machine::{Grid, launch};
 use crate::text::kernels;
 
+/// `CUfunction_attribute`.
+const MAX_DYNAMIC_SHARED_SIZE_BYTES: u32 = 8;
+
 /// Kernels by their names. Modules are never unloaded: functions point into them.
-type Module = HashMap<String, Kernel>;
+type Module = HashMap<String, Function>;
+
+/// What a program holds by a handle.
+struct Function {
+    kernel: Kernel,
+    /// Bytes of shared memory that a launch may ask for.
+    most_shared: AtomicU32,
+}
 
 fn load(ptx: &str) -> Result<Module, String> {
     let decoded = kernels(ptx)?.into_iter().map(|(name, text)| {
         let kernel = decode(&name, text)?;
-        Ok((name, kernel))
+        Ok((name, Function { kernel, most_shared: AtomicU32::new(USUAL_SHARED) }))
     });
     decoded.collect()
 }
@@ -48,13 +59,25 @@ unsafe extern "C" fn cuModuleGetFunction(
     let (module, name) = unsafe { (&*module.cast::<Module>(), CStr::from_ptr(name)) };
     match name.to_str().ok().and_then(|name| module.get(name)) {
         // SAFETY: the caller's.
-        Some(kernel) => unsafe { answer(function, std::ptr::from_ref(kernel).cast_mut().cast()) },
+        Some(found) => unsafe { answer(function, std::ptr::from_ref(found).cast_mut().cast()) },
         None => NOT_FOUND,
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuFuncSetAttribute(_: *mut c_void, _: u32, _: i32) -> u32 {
+unsafe extern "C" fn cuFuncSetAttribute(function: *mut c_void, attribute: u32, value: i32) -> u32 {
+    // SAFETY: the caller's.
+    let Function { kernel, most_shared } = unsafe { &*function.cast::<Function>() };
+    if attribute == MAX_DYNAMIC_SHARED_SIZE_BYTES {
+        let bytes = u32::try_from(value).unwrap_or(u32::MAX);
+        if bytes as usize + kernel.shared > MOST_SHARED as usize {
+            return refuse(
+                &format!("{}: {value} bytes of shared memory", kernel.name),
+                INVALID_VALUE,
+            );
+        }
+        most_shared.store(bytes.max(USUAL_SHARED), Ordering::Relaxed);
+    }
     status()
 }
 
@@ -77,11 +100,12 @@ unsafe extern "C" fn cuLaunchKernel(
         return status();
     }
     // SAFETY: the caller's.
-    let kernel = unsafe { &*function.cast::<Kernel>() };
+    let Function { kernel, most_shared } = unsafe { &*function.cast::<Function>() };
     let threads = [threads_x, threads_y, threads_z];
     let grid = Grid { blocks: [blocks_x, blocks_y, blocks_z], threads, shared: shared as usize };
     let count: u64 = threads.iter().map(|n| u64::from(*n)).product();
-    if !(1..=1024).contains(&count) || grid.blocks.contains(&0) {
+    let too_much = shared > most_shared.load(Ordering::Relaxed);
+    if !(1..=1024).contains(&count) || grid.blocks.contains(&0) || too_much {
         return refuse(&format!("{}: a launch of {grid:?}", kernel.name), INVALID_VALUE);
     }
     let end = kernel.parameters.last().map_or(0, |(bytes, at)| at + bytes);
@@ -97,4 +121,15 @@ unsafe extern "C" fn cuLaunchKernel(
         Ok(()) => status(),
         Err(error) => lose(&error),
     }
+}
+
+/// Tensor maps, and with them the bulk copies that read them, are not emulated: whoever asks takes another kernel.
+#[unsafe(no_mangle)]
+extern "C" fn cuTensorMapEncodeTiled() -> u32 {
+    NOT_SUPPORTED
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuTensorMapEncodeIm2col() -> u32 {
+    NOT_SUPPORTED
 }

@@ -10,6 +10,7 @@ pub(super) const INVALID_DEVICE: u32 = 101;
 pub(super) const INVALID_PTX: u32 = 218;
 pub(super) const NOT_FOUND: u32 = 500;
 pub(super) const LAUNCH_FAILED: u32 = 719;
+pub(super) const NOT_SUPPORTED: u32 = 801;
 
 /// The device once a kernel has failed: every call says so from then on.
 static LOST: AtomicU32 = AtomicU32::new(SUCCESS);
@@ -40,6 +41,7 @@ fn describe(status: u32) -> Option<&'static CStr> {
         INVALID_PTX => c"CUDA_ERROR_INVALID_PTX",
         NOT_FOUND => c"CUDA_ERROR_NOT_FOUND",
         LAUNCH_FAILED => c"CUDA_ERROR_LAUNCH_FAILED",
+        NOT_SUPPORTED => c"CUDA_ERROR_NOT_SUPPORTED",
         _ => return None,
     })
 }
