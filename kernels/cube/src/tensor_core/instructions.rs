@@ -58,13 +58,35 @@ pub(crate) fn scratch_pairs(engine: Engine, warps: usize) -> usize {
     }
 }
 
-/// Copies 8 elements of 16 bits from global to shared memory, or zeros where `keep` is false; both
-/// addresses are multiples of 16 bytes. Complete after [`commit`] and [`wait`].
+/// The address of `memory` in the shared window: what instructions want, and what costs several to find for every
+/// access anew. Plain code has none.
 #[cube]
+pub(crate) fn address_of<F: Float>(memory: &[F], #[comptime] engine: Engine) -> u32 {
+    match comptime!(engine) {
+        Engine::Ptx => {
+            let from = memory.as_ptr();
+            let address: u32;
+            gpu_asm!(
+                "{{ .reg .u64 s; cvta.to.shared.u64 s, {from}; cvt.u32.u64 {address}, s; }}",
+                address = out(_) address, from = mem_in(_) from,
+                options(explicit_mem)
+            );
+            address
+        }
+        Engine::Plain => 0u32,
+    }
+}
+
+/// Copies 8 elements of 16 bits from global to shared memory (whose address is `base`), or zeros where `keep` is
+/// false, and then reads nothing, wherever `from_at` is; both addresses are multiples of 16 bytes. Complete after
+/// [`commit`] and [`wait`].
+#[cube]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn copy8<F: Float>(
     from: &[F],
     from_at: usize,
     to: &mut [F],
+    base: u32,
     to_at: usize,
     keep: bool,
     #[comptime] engine: Engine,
@@ -73,11 +95,10 @@ pub(crate) fn copy8<F: Float>(
         Engine::Ptx => {
             let bytes = select(keep, 16u32, 0u32);
             let source = from[from_at..from_at + 8].as_ptr();
-            let target = to[to_at..to_at + 8].as_ptr();
+            let target = base + to_at as u32 * 2;
             gpu_asm!(
-                "{{ .reg .u64 s; cvta.to.shared.u64 s, {to};",
-                "cp.async.cg.shared.global [s], [{from}], 16, {bytes}; }}",
-                to = mem_out(_) target, from = mem_in(_) source, bytes = in(_) bytes,
+                "cp.async.cg.shared.global [{to}], [{from}], 16, {bytes};",
+                to = in(_) target, from = mem_in(_) source, bytes = in(_) bytes,
                 options(explicit_mem)
             );
         }

@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::Engine;
 use super::instructions::{Element, Operand, Pair, WARP, load_fragment, mma, scratch_pairs, wait};
-use super::ring::{Placement, Reach, Ring, fill, read_ids, row_at, slice_of, store_rows};
+use super::ring::{Placement, Ring, fill, next, reach, read_ids, row_at, slice_of, store_rows};
 use crate::store::{Store, finish};
 
 /// How a cube divides its work.
@@ -106,7 +106,7 @@ pub(super) fn mma_kernel<F: Float>(
     let left = warp % comptime!(tile.warps_n) * comptime!(tile.columns() * 8);
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
-    let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
+    let reach = reach::<F>(&memory, end, pitch, cols, ring, engine);
 
     let mut sums = Array::<Vector<f32, Const<4>>>::new(comptime!(tile.rows() * tile.columns()));
     #[unroll]
@@ -116,28 +116,29 @@ pub(super) fn mma_kernel<F: Float>(
 
     let mut ids = Array::<u32>::new(comptime!(tile.ring().ids()));
     let mut from = begin;
-    read_ids(&mut ids, columns, from, end, ring);
+    read_ids(&mut ids, columns, from, &reach, ring);
     for slot in 0..comptime!(tile.stages - 1) {
         fill::<F>(x, values, &ids, &mut memory, slot, from, &reach, ring, engine);
         from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, end, ring);
+        read_ids(&mut ids, columns, from, &reach, ring);
     }
 
     let steps = (end - begin).div_ceil(comptime!(tile.depth));
-    for step in 0..steps {
+    let mut slot = 0usize;
+    let mut ahead = comptime!(tile.stages - 1).runtime();
+    for _ in 0..steps {
         wait(comptime!(tile.stages - 2), engine);
         // Every thread's copies of this stage have landed, and every warp is done with the one before,
         // whose slot is filled next.
         sync_cube();
-        let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
         fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
         from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, end, ring);
+        read_ids(&mut ids, columns, from, &reach, ring);
 
-        let slot = step % comptime!(tile.stages) * comptime!(tile.depth);
+        let from_row = slot * comptime!(tile.depth);
         #[unroll]
         for k in 0..comptime!(tile.depth / 16) {
-            let row = slot + comptime!(k * 16);
+            let row = from_row + comptime!(k * 16);
             let mut a = Array::<Pair<F>>::new(comptime!(tile.rows() * 4));
             #[unroll]
             for i in 0..comptime!(tile.rows()) {
@@ -162,6 +163,8 @@ pub(super) fn mma_kernel<F: Float>(
                 }
             }
         }
+        ahead = slot;
+        slot = next(slot, ring);
     }
 
     // No copy may outlive its cube.

@@ -4,7 +4,7 @@
 use cubecl::prelude::*;
 
 use super::Engine;
-use super::instructions::{commit, copy8};
+use super::instructions::{address_of, commit, copy8};
 use crate::store::row_of;
 
 /// Elements of a copy: 16 bytes.
@@ -42,13 +42,32 @@ impl Ring {
         width + PAD
     }
 
-    /// Elements of one operand's ring, `width` to a row.
-    fn len(&self, width: usize) -> usize {
+    /// Elements of one operand's stage, `width` to a row.
+    fn stage(&self, width: usize) -> usize {
         let row = match self.placement {
             Placement::Padded => Self::pitch(width),
             Placement::Swizzled => width,
         };
-        self.stages * self.depth * row
+        self.depth * row
+    }
+
+    /// Elements of one operand's ring.
+    fn len(&self, width: usize) -> usize {
+        self.stages * self.stage(width)
+    }
+
+    /// Rows that all threads copy at once, a piece each.
+    fn pass(&self, width: usize) -> usize {
+        self.threads / (width / PIECE)
+    }
+
+    /// Elements from a piece to that of the next pass.
+    fn step(&self, width: usize) -> usize {
+        let row = match self.placement {
+            Placement::Padded => Self::pitch(width),
+            Placement::Swizzled => SPAN,
+        };
+        self.pass(width) * row
     }
 
     /// Elements of both rings: the gathered rows of `x`, then the values.
@@ -63,7 +82,7 @@ impl Ring {
 
     /// Pieces of a stage that one thread copies, at most.
     fn pieces(&self, width: usize) -> usize {
-        (self.depth * width / PIECE).div_ceil(self.threads)
+        self.depth.div_ceil(self.pass(width))
     }
 
     pub(crate) fn ids(&self) -> usize {
@@ -76,47 +95,46 @@ impl Ring {
         let span = if self.placement == Placement::Swizzled { SPAN } else { 16 };
         assert!(vector.is_multiple_of(span) && tokens.is_multiple_of(span), "{self:?}: widths");
         assert!(vector * Self::pitch(tokens) <= self.memory(), "{self:?}: no room for the output");
+        for width in [vector, tokens] {
+            assert!(self.threads.is_multiple_of(width / PIECE), "{self:?}: rows of a pass");
+            let rows = self.pass(width);
+            // A thread's pieces are exchanged alike in every pass.
+            assert!(self.placement == Placement::Padded || rows.is_multiple_of(8), "{self:?}: swizzle");
+            assert!(rows >= self.depth || self.depth.is_multiple_of(rows), "{self:?}: passes");
+        }
     }
 }
 
-/// Where elements `at` and following of row `row` of slot `slot` lie in a ring of `width` to a row.
-#[cube]
-fn lies(
-    slot: usize,
+/// What a thread copies of every stage of one operand: pieces at the same place of rows that lie a pass apart. All
+/// that does not change from stage to stage is decided here, once.
+#[derive(CubeType, Clone, Copy)]
+pub(crate) struct Share {
+    /// The first of the rows.
     row: usize,
+    /// Elements from a row's beginning to the piece.
     at: usize,
-    #[comptime] width: usize,
-    #[comptime] ring: Ring,
-) -> usize {
-    match comptime!(ring.placement) {
-        Placement::Padded => {
-            (slot * comptime!(ring.depth) + row) * comptime!(Ring::pitch(width)) + at
-        }
+    /// Where the first piece goes, from the beginning of the operand's stage.
+    target: usize,
+}
+
+#[cube]
+fn share(#[comptime] width: usize, #[comptime] ring: Ring) -> Share {
+    let row = UNIT_POS as usize / comptime!(width / PIECE);
+    let at = UNIT_POS as usize % comptime!(width / PIECE) * PIECE;
+    let target = match comptime!(ring.placement) {
+        Placement::Padded => row * comptime!(Ring::pitch(width)) + at,
         Placement::Swizzled => {
             let piece = (at % SPAN / PIECE) ^ (row % 8);
-            slot * comptime!(ring.depth * width)
-                + at / SPAN * comptime!(ring.depth * SPAN)
-                + row * SPAN
-                + piece * PIECE
+            at / SPAN * comptime!(ring.depth * SPAN) + row * SPAN + piece * PIECE
         }
-    }
+    };
+    Share { row, at, target }
 }
 
-/// Reads the column ids of the pieces that this thread copies for the stage starting at `from`.
+/// Whether this thread's pieces are rows of a stage: always, but where one pass is more than a stage.
 #[cube]
-pub(crate) fn read_ids(
-    ids: &mut Array<u32>,
-    columns: &[u32],
-    from: usize,
-    end: usize,
-    #[comptime] ring: Ring,
-) {
-    #[unroll]
-    for i in 0..comptime!(ring.ids()) {
-        let piece = UNIT_POS as usize + comptime!(i * ring.threads);
-        let kept = from + piece / comptime!(ring.tokens / PIECE);
-        ids[i] = columns[select(kept < end, kept, 0)];
-    }
+fn takes_part(share: &Share, #[comptime] width: usize, #[comptime] ring: Ring) -> bool {
+    comptime!(ring.pass(width) <= ring.depth) || share.row < comptime!(ring.depth)
 }
 
 /// Where this cube's slice of a group's kept columns begins and ends: whole stages of `depth`.
@@ -129,17 +147,62 @@ pub(crate) fn slice_of(offsets: &[u32], group: usize, #[comptime] depth: usize) 
     (from, min(from + each, end))
 }
 
-/// What a cube reads of its operands.
+/// What a cube reads of its operands, and this thread of them.
 #[derive(CubeType, Clone, Copy)]
 pub(crate) struct Reach {
-    /// One past the group's last kept column.
-    pub(crate) end: usize,
+    /// One past the last kept column, of this cube and for this thread: none of `x` where its tokens are past the last.
+    end: usize,
+    end_of_x: usize,
     /// The tile's first token.
     pub(crate) first: usize,
     /// Elements from one row of `x` to the next.
     pub(crate) pitch: usize,
     /// Rows of `x`.
-    pub(crate) cols: usize,
+    cols: usize,
+    x: Share,
+    values: Share,
+    /// Where the rings are in shared memory.
+    pub(crate) base: u32,
+}
+
+#[cube]
+pub(crate) fn reach<F: Float>(
+    memory: &[F],
+    end: usize,
+    pitch: usize,
+    cols: usize,
+    #[comptime] ring: Ring,
+    #[comptime] engine: Engine,
+) -> Reach {
+    let first = CUBE_POS_Y as usize * comptime!(ring.tokens);
+    let x = share(comptime!(ring.tokens), ring);
+    let values = share(comptime!(ring.vector), ring);
+    let end_of_x = select(first + x.at < pitch, end, 0);
+    let base = address_of::<F>(memory, engine);
+    Reach { end, end_of_x, first, pitch, cols, x, values, base }
+}
+
+/// No column: past every one there is.
+const NONE: u32 = u32::MAX;
+
+/// Reads the column ids of the pieces that this thread copies for the stage starting at `from`.
+#[cube]
+pub(crate) fn read_ids(
+    ids: &mut Array<u32>,
+    columns: &[u32],
+    from: usize,
+    reach: &Reach,
+    #[comptime] ring: Ring,
+) {
+    #[unroll]
+    for i in 0..comptime!(ring.ids()) {
+        let kept = from + reach.x.row + comptime!(i * ring.pass(ring.tokens));
+        let mut id = NONE.runtime();
+        if kept < reach.end_of_x {
+            id = columns[kept];
+        }
+        ids[i] = id;
+    }
 }
 
 /// Starts the copies of one stage: kept columns `from` and following, zeros from the group's end and
@@ -157,34 +220,37 @@ pub(crate) fn fill<F: Float>(
     #[comptime] ring: Ring,
     #[comptime] engine: Engine,
 ) {
+    let to = slot * comptime!(ring.stage(ring.tokens)) + reach.x.target;
     #[unroll]
     for i in 0..comptime!(ring.pieces(ring.tokens)) {
-        let piece = UNIT_POS as usize + comptime!(i * ring.threads);
-        let row = piece / comptime!(ring.tokens / PIECE);
-        let at = piece % comptime!(ring.tokens / PIECE) * PIECE;
-        if row < comptime!(ring.depth) {
-            let keep = from + row < reach.end && reach.first + at < reach.pitch;
-            // An id is a place in memory: whatever its buffer holds, it stays inside `x`.
-            let col = min(ids[i] as usize, reach.cols - 1);
-            let source = select(keep, col * reach.pitch + reach.first + at, 0);
-            let target = lies(slot, row, at, comptime!(ring.tokens), ring);
-            copy8::<F>(x, source, memory, target, keep, engine);
+        if takes_part(&reach.x, comptime!(ring.tokens), ring) {
+            // Whatever the ids' buffer holds, nothing outside of `x` is read.
+            let keep = (ids[i] as usize) < reach.cols;
+            let source = ids[i] as usize * reach.pitch + reach.first + reach.x.at;
+            let target = to + comptime!(i * ring.step(ring.tokens));
+            copy8::<F>(x, source, memory, reach.base, target, keep, engine);
         }
     }
+    let to = comptime!(ring.values_at())
+        + slot * comptime!(ring.stage(ring.vector))
+        + reach.values.target;
+    let first = (from + reach.values.row) * comptime!(ring.vector) + reach.values.at;
     #[unroll]
     for i in 0..comptime!(ring.pieces(ring.vector)) {
-        let piece = UNIT_POS as usize + comptime!(i * ring.threads);
-        let row = piece / comptime!(ring.vector / PIECE);
-        let at = piece % comptime!(ring.vector / PIECE) * PIECE;
-        if row < comptime!(ring.depth) {
-            let keep = from + row < reach.end;
-            let source = select(keep, (from + row) * comptime!(ring.vector) + at, 0);
-            let target =
-                comptime!(ring.values_at()) + lies(slot, row, at, comptime!(ring.vector), ring);
-            copy8::<F>(values, source, memory, target, keep, engine);
+        if takes_part(&reach.values, comptime!(ring.vector), ring) {
+            let keep = from + reach.values.row + comptime!(i * ring.pass(ring.vector)) < reach.end;
+            let source = first + comptime!(i * ring.pass(ring.vector) * ring.vector);
+            let target = to + comptime!(i * ring.step(ring.vector));
+            copy8::<F>(values, source, memory, reach.base, target, keep, engine);
         }
     }
     commit(engine);
+}
+
+/// The slot after this one.
+#[cube]
+pub(crate) fn next(slot: usize, #[comptime] ring: Ring) -> usize {
+    select(slot + 1 == comptime!(ring.stages), 0, slot + 1)
 }
 
 /// The row at `place`, or row 0 past the last, where nothing is stored.

@@ -11,7 +11,9 @@ use cubecl::prelude::*;
 
 use super::Engine;
 use super::instructions::{Element, WARP, wait};
-use super::ring::{Placement, Reach, Ring, SPAN, fill, read_ids, row_at, slice_of, store_rows};
+use super::ring::{
+    Placement, Ring, SPAN, fill, next, reach, read_ids, row_at, slice_of, store_rows,
+};
 use crate::store::{Store, finish};
 
 /// Threads that issue one instruction together.
@@ -86,23 +88,27 @@ fn lanes(tile: WideTile, engine: Engine) -> usize {
     }
 }
 
-/// The PTX of a stage: `%0..` the new sums, then the old ones and the two descriptors.
+/// The PTX of a stage: `%0..` the new sums, then the old ones and the lower words of the two descriptors, whose upper
+/// word is a constant.
 fn text(tile: WideTile, element: Element) -> String {
     let (sums, width, element) = (tile.sums(), tile.width(), element.ptx());
     let list: Vec<String> = (0..sums).map(|i| format!("%{i}")).collect();
     let list = list.join(", ");
-    let mut text = String::from("{ .reg .u64 a, b; .reg .pred p; setp.ne.b32 p, 1, 0;\n");
+    let mut text =
+        String::from("{ .reg .u32 x, y, h; .reg .u64 a, b; .reg .pred p; setp.ne.b32 p, 1, 0;\n");
     for i in 0..sums {
         text += &format!("mov.f32 %{i}, %{};\n", sums + i);
     }
-    text += &format!("mov.u64 a, %{}; mov.u64 b, %{};\n", 2 * sums, 2 * sums + 1);
+    text += &format!("mov.u32 h, {};\n", DESCRIPTOR_HIGH);
     text += "wgmma.fence.sync.aligned;\n";
     for step in 0..tile.depth / 16 {
-        if step > 0 {
-            // Descriptors count in 16 bytes.
-            let step = 2 * ATOM_BYTES / 16;
-            text += &format!("add.u64 a, a, {step}; add.u64 b, b, {step};\n");
-        }
+        // Descriptors count in 16 bytes.
+        let step = step * 2 * ATOM_BYTES / 16;
+        text += &format!(
+            "add.u32 x, %{}, {step}; add.u32 y, %{}, {step}; mov.b64 a, {{x, h}}; mov.b64 b, {{y, h}};\n",
+            2 * sums,
+            2 * sums + 1
+        );
         text += &format!(
             "wgmma.mma_async.sync.aligned.m64n{width}k16.f32.{element}.{element} {{{list}}}, \
              a, b, p, 1, 1, 1, 1;\n"
@@ -111,20 +117,15 @@ fn text(tile: WideTile, element: Element) -> String {
     text + "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }\n"
 }
 
-/// The matrix descriptor of the operand at `at` (PTX ISA, "Matrix descriptor format").
+/// Of a matrix descriptor, the stride between reduction steps of eight and the swizzle (PTX ISA, "Matrix descriptor
+/// format").
+const DESCRIPTOR_HIGH: u32 = (ATOM_BYTES as u32) >> 4 | 1 << 30;
+
+/// The lower word: the address of the operand at `at` of the memory at `base`, and the stride between columns.
 #[cube]
-fn descriptor<F: Float>(memory: &[F], at: usize, #[comptime] tile: WideTile) -> u64 {
-    let from = memory[at..at + 8].as_ptr();
-    let address: u32;
-    gpu_asm!(
-        "{{ .reg .u64 s; cvta.to.shared.u64 s, {from}; cvt.u32.u64 {address}, s; }}",
-        address = out(_) address, from = mem_in(_) from,
-        options(explicit_mem)
-    );
-    let fixed = comptime!(
-        ((tile.leading() as u64) >> 4) << 16 | ((ATOM_BYTES as u64) >> 4) << 32 | 1_u64 << 62
-    );
-    u64::cast_from((address & 0x3FFFF) >> 4) | fixed
+fn descriptor(base: u32, at: usize, #[comptime] tile: WideTile) -> u32 {
+    // In units of 16 bytes, of which the address has 14 bits: more than there is shared memory.
+    base / 16 + at as u32 / 8 + comptime!((tile.leading() as u32) >> 4 << 16)
 }
 
 /// `sums + A · B` over one stage: A at `a`, B at `b`.
@@ -133,6 +134,7 @@ fn descriptor<F: Float>(memory: &[F], at: usize, #[comptime] tile: WideTile) -> 
 fn multiply<F: Float, N: Size>(
     sums: &mut Array<Vector<f32, N>>,
     memory: &[F],
+    base: u32,
     a: usize,
     b: usize,
     #[comptime] tile: WideTile,
@@ -141,7 +143,7 @@ fn multiply<F: Float, N: Size>(
 ) {
     match comptime!(engine) {
         Engine::Ptx => {
-            let (a, b) = (descriptor::<F>(memory, a, tile), descriptor::<F>(memory, b, tile));
+            let (a, b) = (descriptor(base, a, tile), descriptor(base, b, tile));
             let old = sums[0];
             let new: Vector<f32, N>;
             let text = comptime!(text(tile, element));
@@ -219,7 +221,7 @@ pub(super) fn wgmma_kernel<F: Float>(
     let multiplies_first = warpgroup % 2 == 1;
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
-    let reach = Reach { end, first: CUBE_POS_Y as usize * comptime!(tile.tokens), pitch, cols };
+    let reach = reach::<F>(&memory, end, pitch, cols, ring, engine);
 
     let size!(N) = comptime!(lanes(tile, engine));
     let mut sums = Array::<Vector<f32, N>>::new(comptime!(tile.sums() / lanes(tile, engine)));
@@ -228,17 +230,22 @@ pub(super) fn wgmma_kernel<F: Float>(
         sums[i] = Vector::new(0.0);
     }
 
+    // Its operands in the first slot.
+    let first_a = comptime!(ring.values_at()) + top * comptime!(tile.depth);
+    let first_b = left * comptime!(tile.depth);
     let mut ids = Array::<u32>::new(comptime!(tile.ring().ids()));
     let mut from = begin;
-    read_ids(&mut ids, columns, from, end, ring);
+    read_ids(&mut ids, columns, from, &reach, ring);
     for slot in 0..comptime!(tile.stages - 1) {
         fill::<F>(x, values, &ids, &mut memory, slot, from, &reach, ring, engine);
         from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, end, ring);
+        read_ids(&mut ids, columns, from, &reach, ring);
     }
 
     let steps = (end - begin).div_ceil(comptime!(tile.depth));
-    for step in 0..steps {
+    let mut slot = 0usize;
+    let mut ahead = comptime!(tile.stages - 1).runtime();
+    for _ in 0..steps {
         wait(comptime!(tile.stages - 2), engine);
         if comptime!(engine == Engine::Ptx) {
             // Copies write as threads do, `wgmma` reads as the asynchronous proxy does.
@@ -247,22 +254,20 @@ pub(super) fn wgmma_kernel<F: Float>(
         // Every thread's copies of this stage have landed, and every warp is done with the one before,
         // whose slot is filled next.
         sync_cube();
-        let ahead = (step + comptime!(tile.stages - 1)) % comptime!(tile.stages);
         if !multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
-            read_ids(&mut ids, columns, from + comptime!(tile.depth), end, ring);
+            read_ids(&mut ids, columns, from + comptime!(tile.depth), &reach, ring);
         }
-        let slot = step % comptime!(tile.stages) * comptime!(tile.depth);
-        let a = comptime!(ring.values_at())
-            + slot * comptime!(tile.vector)
-            + top * comptime!(tile.depth);
-        let b = slot * comptime!(tile.tokens) + left * comptime!(tile.depth);
-        multiply::<F, N>(&mut sums, &memory, a, b, tile, element, engine);
+        let a = first_a + slot * comptime!(tile.depth * tile.vector);
+        let b = first_b + slot * comptime!(tile.depth * tile.tokens);
+        multiply::<F, N>(&mut sums, &memory, reach.base, a, b, tile, element, engine);
         if multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
-            read_ids(&mut ids, columns, from + comptime!(tile.depth), end, ring);
+            read_ids(&mut ids, columns, from + comptime!(tile.depth), &reach, ring);
         }
         from += comptime!(tile.depth);
+        ahead = slot;
+        slot = next(slot, ring);
     }
 
     // The rings' memory becomes the output tile, from which rows leave whole.

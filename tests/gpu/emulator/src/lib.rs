@@ -10,7 +10,11 @@
 //! an instruction that is not emulated each fail the launch with one message on standard error; the device is
 //! lost from then on, as a real one is.
 //!
-//! It says nothing about speed, nor about what PTX leaves to the hardware: the order of sums (f64 here, rounded
+//! With `CUDA_EMULATOR_COUNTS` set it prints, for each launch, what decides its speed on any device: the
+//! instructions that warps issue, the wavefronts of shared memory (bank conflicts) and the sectors of global
+//! memory (accesses that do not lie together), beside the fewest that could hold the same bytes.
+//!
+//! It says nothing about time, nor about what PTX leaves to the hardware: the order of sums (f64 here, rounded
 //! once per instruction) and the last bits of approximate functions.
 
 #![cfg(target_pointer_width = "64")]

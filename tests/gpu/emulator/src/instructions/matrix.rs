@@ -39,6 +39,8 @@ impl LoadMatrix {
     }
 
     pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) -> Result<(), String> {
+        let lanes = u32::MAX >> (32 - 8 * self.to.len());
+        warp.count(self.from, 16, lanes, machine);
         // A result may take the address's register.
         let lines = (0..8 * self.to.len()).map(|lane| warp.shared_row(self.from, lane));
         let lines = lines.collect::<Result<Vec<_>, _>>()?;
@@ -71,6 +73,8 @@ impl StoreMatrix {
     }
 
     pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) -> Result<(), String> {
+        let lanes = u32::MAX >> (32 - 8 * self.from.len());
+        warp.count(self.to, 16, lanes, machine);
         for (matrix, from) in self.from.iter().enumerate() {
             let mut rows = [[0_u8; 16]; 8];
             for (lane, bits) in warp.regs[*from as usize].iter().enumerate() {
@@ -171,7 +175,10 @@ impl Mma {
         fits.then_some(mma)
     }
 
-    pub(crate) fn run(&self, warp: &mut Warp) {
+    pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) {
+        if let Some(counts) = &mut machine.counts {
+            counts.products += (16 * 8 * self.depth) as u64;
+        }
         let per = self.input.per_register();
         // A fragment's registers go eight rows down, then half the depth along.
         let mut a = [[0.0_f32; 16]; 16];

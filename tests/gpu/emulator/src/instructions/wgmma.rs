@@ -99,6 +99,14 @@ impl Wgmma {
 
 impl Issued {
     pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) -> Result<(), String> {
+        if let Some(counts) = &mut machine.counts {
+            counts.products += (16 * self.columns * DEPTH) as u64;
+            counts.operand(2 * 16 * DEPTH);
+            // All four warps read the other operand once.
+            if warp.id.is_multiple_of(4) {
+                counts.operand(2 * self.columns * DEPTH);
+            }
+        }
         // A warp has a quarter of the rows: which, its place among four says.
         let first = usize::from(warp.id) % 4 * 16;
         let a = self.a.read::<16>(warp, machine, first, self.element)?;

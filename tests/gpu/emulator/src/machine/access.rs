@@ -53,6 +53,7 @@ impl Warp {
         machine: &mut Machine<'_>,
     ) -> Result<(), String> {
         let all = bytes * to.len();
+        self.count(from, all, active, machine);
         for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
             let (space, at) = self.locate(from, lane);
             aligned(at, all)?;
@@ -87,6 +88,7 @@ impl Warp {
         machine: &mut Machine<'_>,
     ) -> Result<(), String> {
         let all = bytes * from.len();
+        self.count(to, all, active, machine);
         for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
             let (space, at) = self.locate(to, lane);
             aligned(at, all)?;
@@ -111,6 +113,8 @@ impl Warp {
         active: u32,
         machine: &mut Machine<'_>,
     ) -> Result<(), String> {
+        self.count(to, bytes, active, machine);
+        self.count(from, bytes, active, machine);
         for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
             let ((_, to), (_, from)) = (self.locate(to, lane), self.locate(from, lane));
             aligned(to, bytes)?;
@@ -123,6 +127,19 @@ impl Warp {
             self.copies.push(Copy { to, from, bytes, read });
         }
         Ok(())
+    }
+
+    /// Counts the pieces that an access of some lanes takes.
+    pub(crate) fn count(&self, at: Address, bytes: usize, active: u32, machine: &mut Machine<'_>) {
+        let Some(counts) = &mut machine.counts else { return };
+        let lanes = (0..LANES).filter(|lane| active >> lane & 1 == 1);
+        let (spaces, addresses): (Vec<Space>, Vec<u64>) =
+            lanes.map(|lane| self.locate(at, lane)).unzip();
+        match spaces.first() {
+            Some(Space::Shared) => counts.shared(&addresses, bytes),
+            Some(Space::Global) => counts.global(&addresses, bytes),
+            _ => {}
+        }
     }
 
     /// A lane's local memory.

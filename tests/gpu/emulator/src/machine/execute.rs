@@ -100,7 +100,7 @@ impl Warp {
             }
             Op::Mma(mma) => {
                 whole(active)?;
-                mma.run(self);
+                mma.run(self, machine);
             }
             Op::Wmma(wmma) => {
                 whole(active)?;

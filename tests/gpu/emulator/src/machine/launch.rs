@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::instructions::Kernel;
 use crate::instructions::value::{LANES, Lanes};
+use crate::machine::counts::Counts;
 use crate::machine::global::Global;
 use crate::machine::shared::Shared;
 use crate::machine::warp::{Machine, Stop, Warp};
@@ -38,6 +39,8 @@ pub(crate) fn launch(kernel: &Kernel, grid: Grid, parameters: &[u8]) -> Result<(
     let count: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
     let next = AtomicU64::new(0);
     let failure = Mutex::new(None);
+    let asked = std::env::var_os("CUDA_EMULATOR_COUNTS").is_some();
+    let counts = Mutex::new(Counts::default());
     let work = || {
         loop {
             let block = next.fetch_add(1, Ordering::Relaxed);
@@ -46,7 +49,13 @@ pub(crate) fn launch(kernel: &Kernel, grid: Grid, parameters: &[u8]) -> Result<(
             }
             let [x, y, _] = grid.blocks.map(u64::from);
             let index = [block % x, block / x % y, block / x / y];
-            if let Err(error) = run_block(kernel, grid, index, parameters, &global) {
+            let mut of_block = Counts::default();
+            let counted = asked.then_some(&mut of_block);
+            let ran = run_block(kernel, grid, index, parameters, &global, counted);
+            if let Ok(mut counts) = counts.lock() {
+                counts.add(&of_block);
+            }
+            if let Err(error) = ran {
                 next.store(count, Ordering::Relaxed);
                 if let Ok(mut failure) = failure.lock() {
                     failure.get_or_insert(format!("block {index:?}: {error}"));
@@ -61,7 +70,26 @@ pub(crate) fn launch(kernel: &Kernel, grid: Grid, parameters: &[u8]) -> Result<(
         }
         work();
     });
+    if let (true, Ok(counts)) = (asked, counts.into_inner()) {
+        report(kernel, grid, &counts);
+    }
     failure.into_inner().unwrap_or_default().map_or(Ok(()), Err)
+}
+
+/// What a launch has moved, on standard error.
+fn report(kernel: &Kernel, grid: Grid, counts: &Counts) {
+    let Counts { instructions, products, shared, global } = counts;
+    eprintln!(
+        "cuda emulator: {} {:?} x {:?}: {instructions} instructions of warps, {products} products on tensor \
+         cores, shared memory {} wavefronts (at least {}), global memory {} sectors (at least {})",
+        kernel.name,
+        grid.blocks,
+        grid.threads,
+        shared.pieces,
+        shared.fewest,
+        global.pieces,
+        global.fewest
+    );
 }
 
 fn run_block(
@@ -70,6 +98,7 @@ fn run_block(
     index: [u64; 3],
     parameters: &[u8],
     global: &Global,
+    mut counts: Option<&mut Counts>,
 ) -> Result<(), String> {
     let threads = grid.threads();
     let aligned = kernel.filled.iter().map(|(_, filled)| match filled {
@@ -99,6 +128,7 @@ fn run_block(
                     parameters,
                     shared: &mut shared,
                     fences: &mut fences,
+                    counts: counts.as_deref_mut(),
                 };
                 *stopped = warp.run(machine)?;
                 turns |= *stopped == Stop::Turn;

@@ -1,6 +1,7 @@
 //! What executes: memories, warps, blocks.
 
 mod access;
+pub(crate) mod counts;
 mod execute;
 pub(crate) mod global;
 mod launch;

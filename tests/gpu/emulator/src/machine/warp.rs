@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::instructions::value::{LANES, Lanes};
 use crate::instructions::wgmma::Issued;
 use crate::instructions::{Address, Instruction, Kernel, Op};
+use crate::machine::counts::Counts;
 use crate::machine::global::Global;
 use crate::machine::shared::Shared;
 use crate::machine::window::Space;
@@ -18,6 +19,8 @@ pub(crate) struct Machine<'a> {
     pub shared: &'a mut Shared,
     /// Writes to shared memory when each warp passed its last proxy fence.
     pub fences: &'a mut [u32],
+    /// Where somebody asks for them.
+    pub counts: Option<&'a mut Counts>,
 }
 
 /// Lanes that go on from the same instruction.
@@ -127,6 +130,9 @@ impl Warp {
             }
             self.meet();
             let kernel = machine.kernel;
+            if let Some(counts) = &mut machine.counts {
+                counts.instructions += 1;
+            }
             let instruction = &kernel.code[self.path.next];
             let stopped = self.step(instruction, machine).map_err(|error| {
                 let Instruction { opcode, line, .. } = instruction;
