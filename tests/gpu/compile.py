@@ -4,8 +4,9 @@
 
 FOLDER holds one `.cu` file per kernel and configuration, as `cargo run -p burn-sparse-cube --features
 offline --example cuda_text FOLDER` writes them. NVRTC, the CUDA headers and ptxas come from the Python
-packages nvidia-cuda-{nvrtc,runtime,crt,cccl,nvcc} 13.0. A kernel that does not compile, spills registers or
-serialises its wgmma instructions fails the run, and so does a table that differs from the one given.
+packages nvidia-cuda-{nvrtc,runtime,crt,cccl,nvcc} 13.0, nvdisasm from nvidia-cuda-nvdisasm 13.2. A kernel that does
+not compile, spills registers or serialises its wgmma instructions fails the run, and so does a table that differs from
+the one given.
 """
 
 import ctypes
@@ -60,40 +61,64 @@ def assemble(ptx, target):
             capture_output=True,
             text=True,
         )
-    report = done.stdout + done.stderr
-    if done.returncode != 0:
-        raise SystemExit(f"ptxas, {target}:\n{report}")
+        report = done.stdout + done.stderr
+        if done.returncode != 0:
+            raise SystemExit(f"ptxas, {target}:\n{report}")
+        disassembled = subprocess.run(
+            [ROOT / "bin" / "nvdisasm", "-c", path.with_suffix(".cubin")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     number = lambda pattern: int((re.search(pattern, report) or [0, "0"])[1])
     return {
         "registers": number(r"Used (\d+) registers"),
         "spilled": number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads"),
         "serialised": bool(re.search(r"C75\d\d", report)),
+        "loop": multiplying_loop(disassembled.stdout),
         "report": report,
     }
+
+
+def multiplying_loop(sass):
+    """Instructions of the loop that holds the tensor cores' instructions, or None."""
+    instructions, labels = [], {}
+    for line in map(str.strip, sass.splitlines()):
+        if label := re.match(r"(\.L_\S+):", line):
+            labels[label[1]] = len(instructions)
+        elif re.match(r"/\*[0-9a-f]{4,}\*/", line):
+            instructions.append(line)
+    loops = []
+    for end, line in enumerate(instructions):
+        back = re.search(r"BRA.*`\((\.L_\S+)\)", line)
+        body = instructions[labels[back[1]] : end + 1] if back and labels[back[1]] <= end else []
+        if any("HGMMA" in line or "HMMA" in line for line in body):
+            loops.append(len(body))
+    return min(loops, default=None)
 
 
 def main():
     folder, *rest = sys.argv[1:]
     lib = nvrtc()
     lines = [
-        "| kernel | shared memory, bytes | registers sm_80 | registers sm_90a | spilled bytes |",
-        "|---|---|---|---|---|",
+        "| kernel | shared memory, bytes | registers sm_80 | registers sm_90a | spilled bytes | loop sm_90a |",
+        "|---|---|---|---|---|---|",
     ]
     failed = []
     for path in sorted(pathlib.Path(folder).glob("*.cu")):
         source = path.read_text()
         shared = re.search(r"// shared memory: (\d+) bytes", source)[1]
-        cells, spilled = [], 0
+        cells, spilled, loop = [], 0, None
         for target in TARGETS:
             if "wgmma" in path.stem and target == "sm_80":
                 cells.append("–")
                 continue
             found = assemble(ptx_of(lib, source, target), target)
             cells.append(str(found["registers"]))
-            spilled = max(spilled, found["spilled"])
+            spilled, loop = max(spilled, found["spilled"]), found["loop"]
             if found["spilled"] or found["serialised"]:
                 failed.append(f"{path.stem}, {target}:\n{found['report']}")
-        lines.append(f"| {path.stem} | {shared} | {' | '.join(cells)} | {spilled} |")
+        lines.append(f"| {path.stem} | {shared} | {' | '.join(cells)} | {spilled} | {loop or '–'} |")
         print(lines[-1], file=sys.stderr, flush=True)
     table = "\n".join(lines)
     print(table)

@@ -152,12 +152,13 @@ fn addressed(lane: usize, #[comptime] operand: Operand) -> (usize, usize) {
     }
 }
 
-/// Loads the fragment of the 16 × 16 tile at `at` of `tile`, rows of the reduction `pitch` elements
-/// apart, into registers `to` and following: four pairs.
+/// Loads the fragment of the 16 × 16 tile at `at` of `tile` (whose address is `base`), rows of the reduction `pitch`
+/// elements apart, into registers `to` and following: four pairs.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn load_fragment<F: Float>(
     tile: &[F],
+    base: u32,
     at: usize,
     fragment: &mut Array<Pair<F>>,
     #[comptime] to: usize,
@@ -169,14 +170,11 @@ pub(crate) fn load_fragment<F: Float>(
     match comptime!(engine) {
         Engine::Ptx => {
             let (row, col) = addressed(lane, operand);
-            let at = at + row * pitch + col;
-            let address = tile[at..at + 8].as_ptr();
+            let address = base + (at + row * pitch + col) as u32 * 2;
             let four: Vector<u32, Const<4>>;
             gpu_asm!(
-                "{{ .reg .u64 s; cvta.to.shared.u64 s, {address};",
-                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {four}, [s]; }}",
-                four = out(_) four, address = mem_in(_) address,
-                options(explicit_mem)
+                "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {four}, [{address}];",
+                four = out(_) four, address = in(_) address,
             );
             #[unroll]
             for matrix in 0..4usize {

@@ -99,7 +99,10 @@ impl Ring {
             assert!(self.threads.is_multiple_of(width / PIECE), "{self:?}: rows of a pass");
             let rows = self.pass(width);
             // A thread's pieces are exchanged alike in every pass.
-            assert!(self.placement == Placement::Padded || rows.is_multiple_of(8), "{self:?}: swizzle");
+            assert!(
+                self.placement == Placement::Padded || rows.is_multiple_of(8),
+                "{self:?}: swizzle"
+            );
             assert!(rows >= self.depth || self.depth.is_multiple_of(rows), "{self:?}: passes");
         }
     }
