@@ -3,7 +3,7 @@
 
 use super::decode::{Address, address, list, reg, tile};
 use super::matrix::Element;
-use crate::machine::warp::{Machine, Warp};
+use crate::machine::warp::{Machine, Warp, whole};
 use crate::machine::window::Space;
 use crate::text::{Argument, Reg};
 
@@ -44,6 +44,11 @@ impl Fragment {
     /// Whether so many registers can hold a lane's share.
     fn fits(self, registers: usize) -> bool {
         registers * self.element.per_register() >= self.each()
+    }
+
+    /// The elements that these lanes hold.
+    fn held(self, lanes: u32) -> impl Iterator<Item = usize> {
+        (0..self.rows * self.columns).filter(move |at| lanes >> (at / self.each()) & 1 == 1)
     }
 
     /// Element number `at` in memory, counted in elements.
@@ -120,13 +125,20 @@ impl Wmma {
         }
     }
 
-    pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) -> Result<(), String> {
-        let number = |warp: &Warp, reg: Option<Reg>| reg.map(|reg| warp.regs[reg as usize][0]);
+    /// Loads and stores are each lane's own, so that a part of a warp may store its part of a tile; products are of all.
+    pub(crate) fn run(
+        &self,
+        warp: &mut Warp,
+        machine: &mut Machine<'_>,
+        active: u32,
+    ) -> Result<(), String> {
+        let first = active.trailing_zeros() as usize;
+        let number = |warp: &Warp, reg: Option<Reg>| reg.map(|reg| warp.regs[reg as usize][first]);
         match self {
             Self::Load { to, from, stride, tile } => {
                 let stride = tile.stride(number(warp, *stride));
-                let (space, start) = warp.locate(*from, 0);
-                for at in 0..tile.rows * tile.columns {
+                let (space, start) = warp.locate(*from, first);
+                for at in tile.held(active) {
                     let bytes = tile.element.bytes();
                     let mut word = [0; 8];
                     let address = start + (tile.place(at, stride) * bytes) as u64;
@@ -136,8 +148,8 @@ impl Wmma {
             }
             Self::Store { to, from, stride, tile } => {
                 let stride = tile.stride(number(warp, *stride));
-                let (space, start) = warp.locate(*to, 0);
-                for at in 0..tile.rows * tile.columns {
+                let (space, start) = warp.locate(*to, first);
+                for at in tile.held(active) {
                     let bytes = tile.element.bytes();
                     let word = tile.get(warp, from, at).to_le_bytes();
                     let address = start + (tile.place(at, stride) * bytes) as u64;
@@ -145,6 +157,7 @@ impl Wmma {
                 }
             }
             Self::Multiply { to, from: [a, b, c], tiles: [d, of_a, of_b, of_c] } => {
+                whole(active)?;
                 let numbers = |regs: &[Reg], tile: &Fragment| -> Vec<f64> {
                     let all = 0..tile.rows * tile.columns;
                     all.map(|at| tile.element.number(tile.get(warp, regs, at)).into()).collect()

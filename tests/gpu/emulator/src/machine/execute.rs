@@ -1,6 +1,6 @@
 //! What the instructions do that leave a warp's lanes where they are.
 
-use super::warp::{Machine, Warp};
+use super::warp::{Machine, Warp, whole};
 use crate::instructions::Op;
 use crate::instructions::value::{LANES, Lanes};
 
@@ -103,8 +103,7 @@ impl Warp {
                 mma.run(self, machine);
             }
             Op::Wmma(wmma) => {
-                whole(active)?;
-                wmma.run(self, machine)?;
+                wmma.run(self, machine, active)?;
             }
             Op::Wgmma(wgmma) => {
                 whole(active)?;
@@ -124,13 +123,5 @@ impl Warp {
             }
         }
         Ok(())
-    }
-}
-
-/// That every lane takes part, as matrix instructions ask.
-fn whole(active: u32) -> Result<(), String> {
-    match active {
-        u32::MAX => Ok(()),
-        _ => Err(format!("only lanes {active:#034b} of the warp take part")),
     }
 }

@@ -216,3 +216,11 @@ impl Warp {
         Ok(None)
     }
 }
+
+/// That every lane takes part, as matrix instructions ask.
+pub(crate) fn whole(active: u32) -> Result<(), String> {
+    match active {
+        u32::MAX => Ok(()),
+        _ => Err(format!("only lanes {active:#034b} of the warp take part")),
+    }
+}

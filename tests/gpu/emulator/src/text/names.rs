@@ -19,7 +19,6 @@ pub(super) fn special(word: &str) -> Option<Filled> {
         "%lanemask_gt" => Special::LanesAbove,
         "%lanemask_ge" => Special::LanesFrom,
         "%dynamic_smem_size" => Special::DynamicShared,
-        "WARP_SZ" => return Some(Filled::With(32)),
         _ => return None,
     }))
 }

@@ -207,6 +207,11 @@ impl<'a> Parser<'a> {
             self.at += 1;
             return Ok(body.fill(special));
         }
+        // The one constant that PTX names.
+        if word == "WARP_SZ" {
+            self.at += 1;
+            return Ok(body.fill(Filled::With(32)));
+        }
         let number = self.number()?;
         Ok(body.fill(Filled::With(number)))
     }

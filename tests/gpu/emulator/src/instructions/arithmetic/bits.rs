@@ -83,18 +83,24 @@ pub(super) fn fields(parts: &[&str]) -> Option<Alu> {
         ("bfe", "u32") => alu!(u32, |a, at, len| {
             (u64::from(a) >> at.min(63) & ((1_u64 << (len & 0xFF).min(63)) - 1)) as u32
         }),
+        ("bfe", "u64") => Some(|a, at, len, _| {
+            std::array::from_fn(|lane| {
+                let (at, len) = ((at[lane] & 0xFF) as u32, (len[lane] & 0xFF).min(64) as u32);
+                let field = a[lane].checked_shr(at).unwrap_or(0);
+                field & u64::MAX.checked_shr(64 - len).unwrap_or(0)
+            })
+        }),
         ("bfe", "s32") => alu!(u32, |a, at, len| {
             let (at, len) = ((at & 0xFF).min(31), (len & 0xFF).min(32));
             let field = i64::from(a as i32) >> at;
             if len == 0 { 0 } else { (field << (64 - len) >> (64 - len)) as u32 }
         }),
         ("bfi", "b32") => Some(|a, b, at, len| {
-            std::array::from_fn(|lane| {
-                let (at, len) = ((at[lane] & 0xFF).min(63), (len[lane] & 0xFF).min(63));
-                let mask = ((1_u64 << len) - 1) << at & 0xFFFF_FFFF;
-                b[lane] & !mask | a[lane] << at & mask
-            })
+            std::array::from_fn(|i| insert(a[i], b[i], at[i], len[i]) & 0xFFFF_FFFF)
         }),
+        ("bfi", "b64") => {
+            Some(|a, b, at, len| std::array::from_fn(|i| insert(a[i], b[i], at[i], len[i])))
+        }
         // Of the eight bytes of b and a, those that the selector's nibbles name; eight more spread the sign.
         ("prmt", "b32") => alu!(u32, |a, b, selector| {
             let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
@@ -115,6 +121,13 @@ pub(super) fn fields(parts: &[&str]) -> Option<Alu> {
         }
         _ => None,
     }
+}
+
+/// `b` with its `len` bits from `at` on replaced by the lowest of `a`.
+fn insert(a: u64, b: u64, at: u64, len: u64) -> u64 {
+    let (at, len) = ((at & 0xFF).min(63) as u32, (len & 0xFF).min(64) as u32);
+    let mask = u64::MAX.checked_shr(64 - len).unwrap_or(0) << at;
+    b & !mask | a << at & mask
 }
 
 /// The upper half of two words shifted left, or the lower one of them shifted right.
