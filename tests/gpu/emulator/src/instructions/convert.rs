@@ -24,6 +24,7 @@ enum Kind {
     Signed(u32),
     F16,
     Bf16,
+    Tf32,
     F32,
     F64,
 }
@@ -42,6 +43,7 @@ impl Kind {
         Some(match name {
             "f16" | "f16x2" => Self::F16,
             "bf16" | "bf16x2" => Self::Bf16,
+            "tf32" => Self::Tf32,
             "f32" => Self::F32,
             "f64" => Self::F64,
             _ if name.starts_with(['u', 'b']) => Self::Unsigned(bits),
@@ -88,7 +90,7 @@ impl Convert {
             }
             Kind::F16 => self.number(f16::get(bits).to_f64()),
             Kind::Bf16 => self.number(bf16::get(bits).to_f64()),
-            Kind::F32 => self.number(f32::get(bits).into()),
+            Kind::F32 | Kind::Tf32 => self.number(f32::get(bits).into()),
             Kind::F64 => self.number(f64::get(bits)),
         }
     }
@@ -126,6 +128,9 @@ impl Convert {
                 Round::Up => up(x),
             }
             .bits(),
+            // Ten bits of the fraction, ties away from zero: `rna`, the only rounding it has on these devices.
+            Kind::Tf32 if x.is_finite() => ((x as f32).bits() + 0x1000) & !0x1FFF,
+            Kind::Tf32 => (x as f32).bits(),
             Kind::F16 => f16::from_f64(x).bits(),
             Kind::Bf16 if self.round == Round::Zero => (x as f32).bits() >> 16,
             Kind::Bf16 => bf16::from_f64(x).bits(),

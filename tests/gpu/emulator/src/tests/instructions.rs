@@ -17,6 +17,9 @@ fn integers_are_added_shifted_and_divided() {
     assert_eq!(of("bfe.u32 %r0, %r1, 1, 3;", &x), [3, 5, 0]);
     assert_eq!(of("bfe.s32 %r0, %r1, 28, 4;", &x), [0, 0xFFFF_FFFF, 0xFFFF_FFF8]);
     assert_eq!(of("bfi.b32 %r0, 5, %r1, 4, 4;", &x), [0x57, 0xFFFF_FF5B, 0x8000_0050]);
+    let wide = "mov.b64 %d0, {%r1, 5}; bfi.b64 %d0, 9, %d0, 4, 4; bfe.u64 %d1, %d0, 30, 5;
+        cvt.u32.u64 %r0, %d1; cvt.u32.u64 %r2, %d0; xor.b32 %r0, %r0, %r2;";
+    assert_eq!(of(wide, &[7, 3 << 30]), [0x97 ^ 20, 0xC000_0090 ^ 23]);
     assert_eq!(of("prmt.b32 %r0, %r1, 0, 0x4401;", &x), [0x0700, 0xFBFF, 0]);
     assert_eq!(of("lop3.b32 %r0, %r1, 12, 5, 0x96;", &x), [14, 0xFFFF_FFF2, 0x8000_0009]);
     assert_eq!(of("shf.l.wrap.b32 %r0, %r1, %r1, 4;", &x), [0x70, 0xFFFF_FFBF, 8]);
@@ -37,6 +40,8 @@ fn conversions_round_as_they_say() {
     let halves = of("{ .reg .b16 l, h; mov.b32 {l, h}, %r1; cvt.f32.f16 %r0, h; }", &[0x3C00_0000]);
     assert_eq!(halves, [1.0_f32.to_bits()]);
     assert_eq!(of("cvt.s32.s8 %r0, %r1;", &[0x80, 0x17F]), [0xFFFF_FF80, 0x7F]);
+    let tied = [0x3F80_1000, 0x3F80_0FFF, 0xBF80_1000];
+    assert_eq!(of("cvt.rna.tf32.f32 %r0, %r1;", &tied), [0x3F80_2000, 0x3F80_0000, 0xBF80_2000]);
 }
 
 #[test]

@@ -160,6 +160,9 @@ impl<'a> Parser<'a> {
                 } else if self.peek() == "-" {
                     offset = self.number()? as i64;
                 }
+                if self.peek() == "," {
+                    return Err(self.error("tensor maps are not emulated"));
+                }
                 self.expect("]")?;
                 Ok(Argument::Address(base, offset))
             }
