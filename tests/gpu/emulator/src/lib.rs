@@ -10,6 +10,10 @@
 //! an instruction that is not emulated each fail the launch with one message on standard error; the device is
 //! lost from then on, as a real one is.
 //!
+//! It is a Hopper, or what `CUDA_EMULATOR_ARCH` names (80, say). Tensor maps, their bulk copies and the barriers in
+//! memory that these end at are not emulated: Burn's own Hopper kernels need them, ours do not; as an sm_80 device it
+//! runs Burn's other ones.
+//!
 //! With `CUDA_EMULATOR_COUNTS` set it prints, for each launch, what decides its speed on any device: the
 //! instructions that warps issue, the wavefronts of shared memory (bank conflicts) and the sectors of global
 //! memory (accesses that do not lie together), beside the fewest that could hold the same bytes.
