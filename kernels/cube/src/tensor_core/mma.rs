@@ -3,8 +3,10 @@
 use cubecl::prelude::*;
 
 use super::Engine;
+use super::copies::{fill, reach, read_ids};
 use super::instructions::{Element, Operand, Pair, WARP, load_fragment, mma, scratch_pairs, wait};
-use super::ring::{Placement, Ring, fill, next, reach, read_ids, row_at, slice_of, store_rows};
+use super::output::{row_at, store_rows};
+use super::ring::{Placement, Ring, next, slice_of};
 use crate::store::{Store, finish};
 
 /// How a cube divides its work.

@@ -4,11 +4,14 @@
 //! the rows of `x [cols][pitch]` that its ids name are both reduction-major, which is what transposing
 //! loads of fragments want. So no value is stored in any other order than the file's.
 
+mod copies;
 mod forward;
 mod instructions;
 mod mma;
+mod output;
 mod ring;
 mod trial;
+mod warpgroup;
 mod wgmma;
 
 #[cfg(feature = "offline")]

@@ -1,29 +1,16 @@
 //! `wgmma`, on Hopper: four warps together multiply 64 rows straight from the ring's shared memory, whose
 //! rows lie in the 128-byte swizzle. Both operands are MN-major there: a stage is stored as it is
 //! gathered, and the instruction transposes.
-//!
-//! The instruction accumulates in place, but inline PTX has no operand that is both read and written
-//! here: the text moves the old sums to the new ones first, and the assembler folds the moves away (with twice
-//! the sums, 128 rows would spill, which `tests/gpu/compile.py` refuses). Each block of text ends with its own
-//! wait, so that no register is in flight between two of them.
 
 use cubecl::prelude::*;
 
 use super::Engine;
-use super::instructions::{Element, WARP, wait};
-use super::ring::{
-    Placement, Ring, SPAN, fill, next, reach, read_ids, row_at, slice_of, store_rows,
-};
+use super::copies::{fill, reach, read_ids};
+use super::instructions::{Element, wait};
+use super::output::{row_at, store_rows};
+use super::ring::{Placement, Ring, SPAN, next, slice_of};
+use super::warpgroup::{ROWS, SPAN_BYTES, WARPGROUP, held, lanes, multiply};
 use crate::store::{Store, finish};
-
-/// Threads that issue one instruction together.
-const WARPGROUP: usize = 4 * WARP;
-/// Rows of the instruction.
-const ROWS: usize = 64;
-/// Bytes of a swizzled row: 64 elements.
-const SPAN_BYTES: usize = 2 * SPAN;
-/// Bytes of eight swizzled rows: the stride between reduction steps of eight.
-const ATOM_BYTES: usize = 8 * SPAN_BYTES;
 
 /// How a cube divides its work: one warpgroup for each 64 rows, or for each share of the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,129 +52,19 @@ impl WideTile {
     }
 
     /// Tokens of a warpgroup: the width of the instruction.
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.tokens / self.across
     }
 
     /// Sums of a thread.
-    fn sums(&self) -> usize {
+    pub(super) fn sums(&self) -> usize {
         self.width() / 2
     }
 
     /// Bytes between two columns of 64 elements.
-    fn leading(&self) -> usize {
+    pub(super) fn leading(&self) -> usize {
         self.depth * SPAN_BYTES
     }
-}
-
-/// Elements of a vector that holds all sums, or one: only PTX wants them in one value.
-fn lanes(tile: WideTile, engine: Engine) -> usize {
-    match engine {
-        Engine::Ptx => tile.sums(),
-        Engine::Plain => 1,
-    }
-}
-
-/// The PTX of a stage: `%0..` the new sums, then the old ones and the lower words of the two descriptors, whose upper
-/// word is a constant.
-fn text(tile: WideTile, element: Element) -> String {
-    let (sums, width, element) = (tile.sums(), tile.width(), element.ptx());
-    let list: Vec<String> = (0..sums).map(|i| format!("%{i}")).collect();
-    let list = list.join(", ");
-    let mut text =
-        String::from("{ .reg .u32 x, y, h; .reg .u64 a, b; .reg .pred p; setp.ne.b32 p, 1, 0;\n");
-    for i in 0..sums {
-        text += &format!("mov.f32 %{i}, %{};\n", sums + i);
-    }
-    text += &format!("mov.u32 h, {};\n", DESCRIPTOR_HIGH);
-    text += "wgmma.fence.sync.aligned;\n";
-    for step in 0..tile.depth / 16 {
-        // Descriptors count in 16 bytes.
-        let step = step * 2 * ATOM_BYTES / 16;
-        text += &format!(
-            "add.u32 x, %{}, {step}; add.u32 y, %{}, {step}; mov.b64 a, {{x, h}}; mov.b64 b, {{y, h}};\n",
-            2 * sums,
-            2 * sums + 1
-        );
-        text += &format!(
-            "wgmma.mma_async.sync.aligned.m64n{width}k16.f32.{element}.{element} {{{list}}}, \
-             a, b, p, 1, 1, 1, 1;\n"
-        );
-    }
-    text + "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }\n"
-}
-
-/// Of a matrix descriptor, the stride between reduction steps of eight and the swizzle (PTX ISA, "Matrix descriptor
-/// format").
-const DESCRIPTOR_HIGH: u32 = (ATOM_BYTES as u32) >> 4 | 1 << 30;
-
-/// The lower word: the address of the operand at `at` of the memory at `base`, and the stride between columns.
-#[cube]
-fn descriptor(base: u32, at: usize, #[comptime] tile: WideTile) -> u32 {
-    // In units of 16 bytes, of which the address has 14 bits: more than there is shared memory.
-    base / 16 + at as u32 / 8 + comptime!((tile.leading() as u32) >> 4 << 16)
-}
-
-/// `sums + A · B` over one stage: A at `a`, B at `b`.
-#[cube]
-#[allow(clippy::too_many_arguments)]
-fn multiply<F: Float, N: Size>(
-    sums: &mut Array<Vector<f32, N>>,
-    memory: &[F],
-    base: u32,
-    a: usize,
-    b: usize,
-    #[comptime] tile: WideTile,
-    #[comptime] element: Element,
-    #[comptime] engine: Engine,
-) {
-    match comptime!(engine) {
-        Engine::Ptx => {
-            let (a, b) = (descriptor(base, a, tile), descriptor(base, b, tile));
-            let old = sums[0];
-            let new: Vector<f32, N>;
-            let text = comptime!(text(tile, element));
-            gpu_asm!(
-                "{text}// {new} {old} {a} {b}",
-                text = const text,
-                new = out(_) new, old = in(_) old, a = in(_) a, b = in(_) b,
-            );
-            sums[0] = new;
-        }
-        Engine::Plain => {
-            let (line, column) = held();
-            for i in 0..comptime!(tile.sums()) {
-                let row = line + i % 4 / 2 * 8;
-                let token = column + i / 4 * 8 + i % 2;
-                let mut sum = 0.0f32;
-                for k in 0..comptime!(tile.depth) {
-                    let w = memory[a + described(row, k, tile)];
-                    let x = memory[b + described(token, k, tile)];
-                    sum += f32::cast_from(w) * f32::cast_from(x);
-                }
-                sums[i] += Vector::new(sum);
-            }
-        }
-    }
-}
-
-/// Row and token, inside a warpgroup's part, of this thread's first sum. Sum `i` is `i % 4 / 2 · 8` rows
-/// and `i / 4 · 8 + i % 2` tokens further (PTX ISA, "Register fragments for wgmma.mma_async").
-#[cube]
-fn held() -> (usize, usize) {
-    let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP % 4);
-    (warp * 16 + lane / 4, lane % 4 * 2)
-}
-
-/// Where the hardware finds element `mn` of reduction step `k` of an operand, by the strides of the
-/// descriptor and the swizzle.
-#[cube]
-fn described(mn: usize, k: usize, #[comptime] tile: WideTile) -> usize {
-    let byte = mn / SPAN * comptime!(tile.leading())
-        + k / 8 * ATOM_BYTES
-        + k % 8 * SPAN_BYTES
-        + mn % SPAN * 2;
-    (byte ^ (byte / 128 % 8 * 16)) / 2
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]

@@ -1,0 +1,60 @@
+//! The way out: whole rows of the output tile, scattered to their places.
+
+use cubecl::prelude::*;
+
+use super::Engine;
+use super::copies::Reach;
+use super::ring::{PIECE, Ring};
+use crate::store::row_of;
+
+/// The row at `place`, or row 0 past the last, where nothing is stored.
+#[cube]
+pub(crate) fn row_at(order: &[u32], place: usize, rows: usize, #[comptime] ordered: bool) -> usize {
+    // An unchecked kernel: whatever the order's buffer holds, the row exists.
+    min(row_of(order, select(place < rows, place, 0), ordered), rows - 1)
+}
+
+/// Eight elements, the first a multiple of eight.
+#[cube]
+fn piece_at<F: Float>(tile: &[F], from: usize, #[comptime] engine: Engine) -> Vector<F, Const<8>> {
+    match comptime!(engine) {
+        Engine::Ptx => tile.as_vectorized().with_vector_size::<Const<8>>()[from / PIECE],
+        // Not every runtime reads shared memory as anything but what it is declared as.
+        Engine::Plain => {
+            let mut piece = Vector::<F, Const<8>>::empty();
+            #[unroll]
+            for i in 0..PIECE {
+                piece.insert(i, tile[from + i]);
+            }
+            piece
+        }
+    }
+}
+
+/// Stores the output tile `[vector][Ring::pitch(tokens)]` to `y [rows][pitch]`, each row to its place.
+#[cube]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn store_rows<F: Float>(
+    tile: &[F],
+    order: &[u32],
+    y: &mut [Vector<F, Const<8>>],
+    group: usize,
+    rows: usize,
+    reach: &Reach,
+    #[comptime] ordered: bool,
+    #[comptime] ring: Ring,
+    #[comptime] engine: Engine,
+) {
+    let mut piece = UNIT_POS as usize;
+    while piece < comptime!(ring.vector * ring.tokens / PIECE) {
+        let line = piece / comptime!(ring.tokens / PIECE);
+        let at = piece % comptime!(ring.tokens / PIECE) * PIECE;
+        let place = group * comptime!(ring.vector) + line;
+        if place < rows && reach.first + at < reach.pitch {
+            let row = row_at(order, place, rows, ordered);
+            let from = line * comptime!(Ring::pitch(ring.tokens)) + at;
+            y[(row * reach.pitch + reach.first + at) / PIECE] = piece_at::<F>(tile, from, engine);
+        }
+        piece += comptime!(ring.threads);
+    }
+}
