@@ -49,11 +49,13 @@ impl<T: Task> Session<'_, T> {
         let mut checkpoint = Checkpoint::of(&pruned, provenance)?;
         checkpoint.write(&path, Format::Packed)?;
 
-        let device = self.device.clone().inner();
-        let masked = pruned.model.valid();
         let read = Checkpoint::read(&path)?;
-        let packed = read.apply(self.task.model(&device), Form::Packed)?;
-        let (a, b) = (self.outputs(&masked, &device), self.outputs(&packed, &device));
+        let packed = |device: &Device| read.apply(self.task.model(device), Form::Packed);
+        // On the CPU, whatever they were trained on: a GPU may multiply dense matrices with fewer bits (CUDA with
+        // TF32's ten) than packed ones.
+        let cpu = Device::flex();
+        let masked = pruned.model.valid().to_device(&cpu);
+        let (a, b) = (self.outputs(&masked, &cpu), self.outputs(&packed(&cpu)?, &cpu));
         // Outputs of a model that learnt nothing sensible may be large: rounding grows with them.
         let size = a.iter().map(|a| a.abs()).fold(1.0, f32::max);
         let allowed = ALLOWED_DIFFERENCE * size;
@@ -61,6 +63,8 @@ impl<T: Task> Session<'_, T> {
         if difference.is_nan() || difference > allowed {
             return Err(RunError::Unfaithful { difference, allowed });
         }
+        let device = self.device.clone().inner();
+        let packed = packed(&device)?;
         let metric = self.task.evaluate(self.data, &packed, &device);
         let layers = layers(&packed, &read, || {
             self.outputs(&packed, &device);
