@@ -1,8 +1,9 @@
 //! `atom` and `red`.
 
-use super::decode::{Address, address, list, reg};
-use crate::instructions::arithmetic::{self, Alu};
-use crate::instructions::value::{LANES, Lanes};
+use super::decode::{address, list, reg};
+use super::op::Address;
+use crate::instructions::arithmetic::{self, Alu, of_two};
+use crate::instructions::value::each;
 use crate::machine::global::Global;
 use crate::machine::warp::{Machine, Warp};
 use crate::machine::window::Space;
@@ -62,7 +63,7 @@ impl Atomic {
         machine: &mut Machine<'_>,
         active: u32,
     ) -> Result<(), String> {
-        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+        for lane in each(active) {
             let (space, at) = warp.locate(self.at, lane);
             let _held = (space == Space::Global).then(Global::atomic);
             for (i, from) in self.from.iter().enumerate() {
@@ -71,10 +72,7 @@ impl Atomic {
                 let expected = self.expected.map(|reg| warp.regs[reg as usize][lane]);
                 let new = |old: u64| match expected {
                     Some(expected) if expected != old => old,
-                    _ => {
-                        let all = |x: u64| -> Lanes { [x; LANES] };
-                        (self.run)(&all(old), &all(operand), &all(0), &all(0))[0]
-                    }
+                    _ => of_two(self.run, old, operand),
                 };
                 let mut old = [0; 8];
                 match space {

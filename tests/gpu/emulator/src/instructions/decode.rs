@@ -2,123 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::arithmetic::{self, Alu, comparison};
+use super::arithmetic::{self, comparison};
 use super::atomic::Atomic;
 use super::convert::Convert;
 use super::exchange::Exchange;
 use super::fragment::Wmma;
 use super::matrix::{LoadMatrix, Mma, StoreMatrix};
+use super::op::{Address, Instruction, Kernel, Op};
 use super::wgmma::Wgmma;
 use crate::machine::window::{LOCAL, SHARED, Space};
 use crate::text::{Argument, Filled, Reg, Statement, Text, size_of};
-
-/// A kernel that can be launched.
-#[derive(Debug)]
-pub(crate) struct Kernel {
-    pub name: String,
-    /// Size of each parameter and its place among them, in bytes.
-    pub parameters: Vec<(usize, usize)>,
-    pub filled: Vec<(Reg, Filled)>,
-    pub registers: usize,
-    /// Shared memory that it declares, in bytes.
-    pub shared: usize,
-    /// Local memory of a thread, in bytes.
-    pub local: usize,
-    pub code: Vec<Instruction>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Instruction {
-    pub guard: Option<(Reg, bool)>,
-    pub op: Op,
-    /// As it was written, for messages.
-    pub opcode: String,
-    pub line: u32,
-}
-
-/// `[base + offset]` in a state space.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Address {
-    pub space: Space,
-    pub base: Reg,
-    pub offset: i64,
-}
-
-#[derive(Debug)]
-pub(crate) enum Op {
-    Alu {
-        run: Alu,
-        to: Reg,
-        from: [Reg; 4],
-    },
-    /// `setp`: the result joined with a third operand, and its opposite.
-    Set {
-        compare: Alu,
-        from: [Reg; 2],
-        join: Option<(Alu, Reg, bool)>,
-        to: [Option<Reg>; 2],
-    },
-    Convert {
-        convert: Convert,
-        to: Reg,
-        from: [Reg; 2],
-    },
-    /// The address in another window.
-    Move {
-        to: Reg,
-        from: Reg,
-        by: u64,
-    },
-    /// Parts of so many bits, the first lowest.
-    Pack {
-        to: Reg,
-        from: Vec<Reg>,
-        bits: u32,
-    },
-    Unpack {
-        to: Vec<Option<Reg>>,
-        from: Reg,
-        bits: u32,
-    },
-    Load {
-        from: Address,
-        to: Vec<Option<Reg>>,
-        bytes: usize,
-        signed: bool,
-    },
-    Store {
-        to: Address,
-        from: Vec<Reg>,
-        bytes: usize,
-    },
-    Atomic(Atomic),
-    Branch(usize),
-    Exit,
-    Trap,
-    /// Of all threads of the block.
-    Barrier,
-    /// Order is what this machine keeps anyway.
-    Fence,
-    /// Makes what this thread has written visible to `wgmma` and the bulk copies.
-    ProxyFence,
-    /// `cp.async`: global to shared memory; the bytes past `read` are zeros.
-    Copy {
-        to: Address,
-        from: Address,
-        bytes: usize,
-        read: Option<Reg>,
-    },
-    CopyCommit,
-    CopyWait(usize),
-    Exchange(Exchange),
-    LoadMatrix(LoadMatrix),
-    StoreMatrix(StoreMatrix),
-    Mma(Box<Mma>),
-    Wmma(Box<Wmma>),
-    Wgmma(Box<Wgmma>),
-    WgmmaCommit,
-    WgmmaWait(usize),
-}
 
 /// Decodes a kernel; an instruction that is not emulated is an error.
 pub(crate) fn decode(name: &str, text: Text) -> Result<Kernel, String> {
@@ -161,6 +54,14 @@ pub(crate) fn reg(argument: &Argument) -> Option<Reg> {
     }
 }
 
+/// A predicate, and whether its opposite is meant.
+pub(crate) fn predicate(argument: &Argument) -> Option<(Reg, bool)> {
+    match argument {
+        Argument::Not(reg) => Some((*reg, true)),
+        other => Some((reg(other)?, false)),
+    }
+}
+
 /// A list of registers, or one.
 pub(crate) fn list(argument: &Argument) -> Option<Vec<Reg>> {
     match argument {
@@ -198,11 +99,6 @@ pub(crate) fn address(argument: &Argument, space: Space) -> Option<Address> {
     }
 }
 
-/// The number behind a letter: `v4` is `number("v", ..)`.
-fn number(prefix: &str, parts: &[&str]) -> Option<usize> {
-    parts.iter().find_map(|part| part.strip_prefix(prefix)?.parse().ok())
-}
-
 impl Decoder<'_> {
     /// An operand that must be known now.
     pub(crate) fn constant(&self, argument: &Argument) -> Option<u64> {
@@ -216,22 +112,22 @@ impl Decoder<'_> {
         let has = |part: &str| parts.contains(&part);
         match parts[0] {
             "mov" if matches!(arguments, [_, Argument::List(_)]) => {
-                let from = list(&arguments[1])?;
-                let bits = size_of(ty)? as u32 * 8 / from.len() as u32;
-                Some(Op::Pack { to: reg(&arguments[0])?, from, bits })
+                let from = list(arguments.get(1)?)?;
+                let bits = (size_of(ty)? as u32 * 8).checked_div(from.len() as u32)?;
+                Some(Op::Pack { to: reg(arguments.first()?)?, from, bits })
             }
             "mov" if matches!(arguments, [Argument::List(_), _]) => {
-                let to = results(&arguments[0])?;
-                let bits = size_of(ty)? as u32 * 8 / to.len() as u32;
-                Some(Op::Unpack { to, from: reg(&arguments[1])?, bits })
+                let to = results(arguments.first()?)?;
+                let bits = (size_of(ty)? as u32 * 8).checked_div(to.len() as u32)?;
+                Some(Op::Unpack { to, from: reg(arguments.get(1)?)?, bits })
             }
             "setp" => self.set(&parts, arguments),
             "cvt" => {
                 let convert = Convert::of(&parts)?;
-                let from = [reg(&arguments[1])?, arguments.get(2).map_or(Some(0), reg)?];
+                let from = [reg(arguments.get(1)?)?, arguments.get(2).map_or(Some(0), reg)?];
                 (convert.packed == (arguments.len() == 3)).then_some(Op::Convert {
                     convert,
-                    to: reg(&arguments[0])?,
+                    to: reg(arguments.first()?)?,
                     from,
                 })
             }
@@ -242,18 +138,18 @@ impl Decoder<'_> {
                     _ => 0,
                 };
                 let by = if has("to") { window.wrapping_neg() } else { window };
-                Some(Op::Move { to: reg(&arguments[0])?, from: reg(&arguments[1])?, by })
+                Some(Op::Move { to: reg(arguments.first()?)?, from: reg(arguments.get(1)?)?, by })
             }
             "ld" | "ldu" => Some(Op::Load {
-                from: address(&arguments[1], Space::of(&parts))?,
-                to: results(&arguments[0])?,
-                bytes: size_of(ty)?,
+                from: address(arguments.get(1)?, Space::of(&parts))?,
+                to: results(arguments.first()?)?,
+                bytes: size_of(ty).filter(|bytes| *bytes <= 8)?,
                 signed: ty.starts_with('s'),
             }),
             "st" => Some(Op::Store {
-                to: address(&arguments[0], Space::of(&parts))?,
-                from: list(&arguments[1])?,
-                bytes: size_of(ty)?,
+                to: address(arguments.first()?, Space::of(&parts))?,
+                from: list(arguments.get(1)?)?,
+                bytes: size_of(ty).filter(|bytes| *bytes <= 8)?,
             }),
             "atom" | "red" => Atomic::of(&parts, arguments).map(Op::Atomic),
             "bra" => match arguments {
@@ -286,10 +182,10 @@ impl Decoder<'_> {
             _ => {
                 let run = arithmetic::find(&parts)?;
                 let mut from = [0; 4];
-                for (slot, argument) in from.iter_mut().zip(&arguments[1..]) {
+                for (slot, argument) in from.iter_mut().zip(arguments.get(1..)?) {
                     *slot = reg(argument)?;
                 }
-                Some(Op::Alu { run, to: reg(&arguments[0])?, from })
+                Some(Op::Alu { run, to: reg(arguments.first()?)?, from })
             }
         }
     }
@@ -300,18 +196,15 @@ impl Decoder<'_> {
             None => None,
             Some(third) => {
                 let join = parts.iter().find(|part| ["and", "or", "xor"].contains(part))?;
-                let (third, negated) = match third {
-                    Argument::Not(reg) => (*reg, true),
-                    other => (reg(other)?, false),
-                };
+                let (third, negated) = predicate(third)?;
                 Some((arithmetic::find(&[join, "pred"])?, third, negated))
             }
         };
         Some(Op::Set {
-            compare: comparison(parts[1], ty)?,
-            from: [reg(&arguments[1])?, reg(&arguments[2])?],
+            compare: comparison(parts.get(1)?, ty)?,
+            from: [reg(arguments.get(1)?)?, reg(arguments.get(2)?)?],
             join,
-            to: pair(&arguments[0])?,
+            to: pair(arguments.first()?)?,
         })
     }
 
@@ -351,5 +244,5 @@ pub(crate) fn tile(parts: &[&str]) -> Option<[usize; 3]> {
 
 /// How many matrices `ldmatrix` moves: `x4` is 4.
 pub(crate) fn matrices(parts: &[&str]) -> Option<usize> {
-    number("x", parts)
+    parts.iter().find_map(|part| part.strip_prefix('x')?.parse().ok())
 }

@@ -1,8 +1,8 @@
 //! Instructions by which the lanes of a warp learn of one another: `shfl`, `vote`, `match`, `redux`, `elect`.
 
-use super::decode::{pair, reg};
-use crate::instructions::arithmetic::{self, Alu};
-use crate::instructions::value::{LANES, Lanes};
+use super::decode::{pair, predicate, reg};
+use crate::instructions::arithmetic::{self, Alu, of_two};
+use crate::instructions::value::{LANES, each};
 use crate::machine::warp::Warp;
 use crate::text::{Argument, Reg};
 
@@ -63,10 +63,6 @@ pub(crate) enum Vote {
 impl Exchange {
     pub(crate) fn of(parts: &[&str], arguments: &[Argument]) -> Option<Self> {
         let has = |part: &str| parts.contains(&part);
-        let predicate = |argument: &Argument| match argument {
-            Argument::Not(reg) => Some((*reg, true)),
-            other => Some((reg(other)?, false)),
-        };
         match parts[0] {
             "shfl" => {
                 let how = match () {
@@ -77,11 +73,11 @@ impl Exchange {
                 };
                 let from =
                     [reg(arguments.get(1)?)?, reg(arguments.get(2)?)?, reg(arguments.get(3)?)?];
-                Some(Self::Shuffle { how, to: pair(&arguments[0])?, from })
+                Some(Self::Shuffle { how, to: pair(arguments.first()?)?, from })
             }
             "vote" => {
                 let (predicate, negated) = predicate(arguments.get(1)?)?;
-                let to = reg(&arguments[0])?;
+                let to = reg(arguments.first()?)?;
                 if has("ballot") {
                     return Some(Self::Ballot { to, predicate, negated });
                 }
@@ -92,15 +88,19 @@ impl Exchange {
                 };
                 Some(Self::Vote { how, to, predicate, negated })
             }
-            "activemask" => Some(Self::Active { to: reg(&arguments[0])? }),
+            "activemask" => Some(Self::Active { to: reg(arguments.first()?)? }),
             "match" if has("any") => {
-                Some(Self::Match { to: reg(&arguments[0])?, from: reg(arguments.get(1)?)? })
+                Some(Self::Match { to: reg(arguments.first()?)?, from: reg(arguments.get(1)?)? })
             }
             "redux" => {
                 let run = arithmetic::find(&[parts.get(2)?, parts.last()?])?;
-                Some(Self::Reduce { run, to: reg(&arguments[0])?, from: reg(arguments.get(1)?)? })
+                Some(Self::Reduce {
+                    run,
+                    to: reg(arguments.first()?)?,
+                    from: reg(arguments.get(1)?)?,
+                })
             }
-            "elect" => Some(Self::Elect { to: pair(&arguments[0])? }),
+            "elect" => Some(Self::Elect { to: pair(arguments.first()?)? }),
             _ => None,
         }
     }
@@ -150,12 +150,10 @@ impl Exchange {
             }
             Self::Reduce { run, to, from } => {
                 let values = of(warp, from);
-                let mut lanes =
-                    (0..LANES).filter(|lane| active >> lane & 1 == 1).map(|lane| values[lane]);
+                let mut lanes = each(active).map(|lane| values[lane]);
                 let first = lanes.next().unwrap_or_default();
-                let all = |x: u64| -> Lanes { [x; LANES] };
-                let sum = lanes.fold(first, |sum, x| run(&all(sum), &all(x), &all(0), &all(0))[0]);
-                warp.set(to, &all(sum), active);
+                let sum = lanes.fold(first, |sum, x| of_two(run, sum, x));
+                warp.set(to, &[sum; LANES], active);
             }
             Self::Elect { to } => {
                 let leader = active.trailing_zeros();

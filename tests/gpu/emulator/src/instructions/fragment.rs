@@ -1,8 +1,9 @@
 //! `wmma`: whole tiles, of whose place in the lanes' registers PTX says nothing. Here each lane holds a run of
 //! them, row by row.
 
-use super::decode::{Address, address, list, reg, tile};
+use super::decode::{address, list, reg, tile};
 use super::matrix::Element;
+use super::op::Address;
 use crate::machine::warp::{Machine, Warp, whole};
 use crate::machine::window::Space;
 use crate::text::{Argument, Reg};
@@ -90,7 +91,7 @@ impl Wmma {
             None => Some(None),
             Some(argument) => reg(argument).map(Some),
         };
-        match parts[1] {
+        match *parts.get(1)? {
             "load" => {
                 let tile = Fragment::of(parts, parts.get(2)?, Element::of(parts.last()?)?)?;
                 let to = list(arguments.first()?)?;

@@ -2,7 +2,8 @@
 
 use half::{bf16, f16};
 
-use super::decode::{Address, address, list, matrices, tile};
+use super::decode::{address, list, matrices, tile};
+use super::op::Address;
 use crate::instructions::value::{LANES, Lanes, Value};
 use crate::machine::warp::{Machine, Warp};
 use crate::machine::window::Space;

@@ -7,7 +7,9 @@ mod decode;
 pub(crate) mod exchange;
 pub(crate) mod fragment;
 pub(crate) mod matrix;
+mod op;
 pub(crate) mod value;
 pub(crate) mod wgmma;
 
-pub(crate) use decode::{Address, Instruction, Kernel, Op, decode};
+pub(crate) use decode::decode;
+pub(crate) use op::{Address, Instruction, Kernel, Op};

@@ -8,6 +8,11 @@ pub(crate) type Lanes = [u64; LANES];
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
 
+/// The lanes whose bits are set.
+pub(crate) fn each(active: u32) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| active >> lane & 1 == 1)
+}
+
 /// A type of PTX.
 pub(crate) trait Value: Copy {
     fn get(bits: u64) -> Self;

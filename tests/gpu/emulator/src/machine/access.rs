@@ -3,7 +3,7 @@
 use super::warp::{Copy, Machine, Warp};
 use super::window::Space;
 use crate::instructions::Address;
-use crate::instructions::value::LANES;
+use crate::instructions::value::{LANES, each};
 use crate::text::Reg;
 
 impl Machine<'_> {
@@ -54,7 +54,7 @@ impl Warp {
     ) -> Result<(), String> {
         let all = bytes * to.len();
         self.count(from, all, active, machine);
-        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+        for lane in each(active) {
             let (space, at) = self.locate(from, lane);
             aligned(at, all)?;
             let mut read = [0; 32];
@@ -89,7 +89,7 @@ impl Warp {
     ) -> Result<(), String> {
         let all = bytes * from.len();
         self.count(to, all, active, machine);
-        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+        for lane in each(active) {
             let (space, at) = self.locate(to, lane);
             aligned(at, all)?;
             let mut written = [0; 32];
@@ -115,7 +115,7 @@ impl Warp {
     ) -> Result<(), String> {
         self.count(to, bytes, active, machine);
         self.count(from, bytes, active, machine);
-        for lane in (0..LANES).filter(|lane| active >> lane & 1 == 1) {
+        for lane in each(active) {
             let ((_, to), (_, from)) = (self.locate(to, lane), self.locate(from, lane));
             aligned(to, bytes)?;
             aligned(from, bytes)?;
@@ -132,7 +132,7 @@ impl Warp {
     /// Counts the pieces that an access of some lanes takes.
     pub(crate) fn count(&self, at: Address, bytes: usize, active: u32, machine: &mut Machine<'_>) {
         let Some(counts) = &mut machine.counts else { return };
-        let lanes = (0..LANES).filter(|lane| active >> lane & 1 == 1);
+        let lanes = each(active);
         let (spaces, addresses): (Vec<Space>, Vec<u64>) =
             lanes.map(|lane| self.locate(at, lane)).unzip();
         match spaces.first() {

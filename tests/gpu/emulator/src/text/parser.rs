@@ -61,6 +61,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
         Ok(())
     }
+
     /// Everything on this line, `.version 9.0` say.
     pub(super) fn skip_line(&mut self) {
         let line = self.line();
@@ -68,6 +69,7 @@ impl<'a> Parser<'a> {
             self.at += 1;
         }
     }
+
     pub(super) fn entry(&mut self) -> Result<Text, String> {
         let mut body = Body::new(&self.globals);
         self.expect("(")?;
@@ -103,7 +105,7 @@ impl<'a> Parser<'a> {
                 ".reg" => self.registers(body)?,
                 ".shared" | ".local" => self.memory(body)?,
                 ".loc" => self.skip_line(),
-                ".pragma" => while self.next() != ";" {},
+                ".pragma" => while !["", ";"].contains(&self.next()) {},
                 word if self.tokens.get(self.at + 1).is_some_and(|t| t.text == ":") => {
                     body.text.labels.insert(word.to_string(), body.text.statements.len());
                     self.at += 2;
@@ -118,6 +120,7 @@ impl<'a> Parser<'a> {
         body.scopes.pop();
         Ok(())
     }
+
     pub(super) fn statement(&mut self, body: &mut Body) -> Result<Statement, String> {
         let line = self.line();
         let mut guard = None;

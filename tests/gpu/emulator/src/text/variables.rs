@@ -28,6 +28,7 @@ impl<'a> Parser<'a> {
         let number = parsed.map_err(|_| self.error(&format!("{word:?} is not a number")))?;
         Ok(if negative { number.wrapping_neg() } else { number })
     }
+
     /// `.align 16 .b8 name[4][8]`, behind the state space: name, bytes, alignment, bytes of an element.
     pub(super) fn variable(&mut self) -> Result<(&'a str, usize, usize, usize), String> {
         let (mut align, mut element, mut count) = (1, 1, 1);
@@ -86,6 +87,7 @@ impl<'a> Parser<'a> {
         self.globals.insert(name.to_string(), Filled::DynamicShared(align));
         self.expect(";")
     }
+
     /// `.reg .b32 %r<8>, x, y;`
     pub(super) fn registers(&mut self, body: &mut Body) -> Result<(), String> {
         self.at += 2;

@@ -1,9 +1,15 @@
 //! A function of numbers as one of whole registers, for each type it is defined for.
 
-use crate::instructions::value::Lanes;
+use crate::instructions::value::{LANES, Lanes};
 
 /// A register from up to four.
 pub(crate) type Alu = fn(&Lanes, &Lanes, &Lanes, &Lanes) -> Lanes;
+
+/// What it makes of two values.
+pub(crate) fn of_two(run: Alu, a: u64, b: u64) -> u64 {
+    let all = |x: u64| -> Lanes { [x; LANES] };
+    run(&all(a), &all(b), &all(0), &all(0))[0]
+}
 
 /// An [`Alu`] of operands of one type.
 macro_rules! alu {

@@ -7,7 +7,7 @@ mod products;
 mod rounding;
 
 pub(crate) use comparison::comparison;
-pub(crate) use lanes::Alu;
+pub(crate) use lanes::{Alu, of_two};
 pub(crate) use rounding::{down, to_zero, up};
 
 use half::{bf16, f16};
