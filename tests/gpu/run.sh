@@ -109,9 +109,11 @@ speeds() {
     # Two layers with GELU between them, transposed and not.
     result feed-forward 240 ./feed_forward shfl-bw
     unset BURN_SPARSE_COSTS
-    # What `select` measures and takes where nobody decides.
+    # What `select` measures and takes where nobody decides; the log has the time of every kernel and tile.
     RUST_LOG=burn_sparse_kernels=debug result "chosen-$square" 120 "${bench[@]}" --dtype bf16 --shape $square \
         --pattern 'shfl-bw(vector=64),balanced(block=32)' --batch 1,16,64,256,1024
+    RUST_LOG=burn_sparse_kernels=debug result "chosen-$large" 120 "${bench[@]}" --dtype bf16 --shape $large \
+        --pattern 'shfl-bw(vector=64),shfl-bw(vector=128)' --batch 16,1024,4096
     cublas after
 }
 

@@ -84,12 +84,13 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
     for (ty, dtype) in [types[1], bf16] {
         let narrow = [32, 64, 128].into_iter().filter_map(Tile::narrow).map(Kernel::Mma);
         let mma = [32, 64, 128].into_iter().filter_map(Tile::of).map(Kernel::Mma);
-        let wide = [64, 128].into_iter().filter_map(WideTile::of).map(Kernel::Wgmma);
+        let wide = [64, 128].into_iter().flat_map(WideTile::of).copied().map(Kernel::Wgmma);
         let narrow = narrow.map(|kernel| ("narrow-sliced-", kernel, store));
         // An error function is what an epilogue takes most registers for.
         let whole = |kernel| [("", kernel, store), ("gelu-", kernel, gelu)];
         for (what, kernel, store) in narrow.chain(mma.chain(wide).flat_map(whole)) {
-            let name = format!("{}-{what}v{}-{ty}", kernel.name(), kernel.vector());
+            let (name, vector, tokens) = (kernel.name(), kernel.vector(), kernel.tokens());
+            let name = format!("{name}-{what}v{vector}-n{tokens}-{ty}");
             let sliced = what == "narrow-sliced-";
             let kernel = tensor_core::offline(&cuda, dtype, kernel, sliced, store);
             sources.push(source(name, &*kernel)?);

@@ -9,6 +9,8 @@ use crate::{Buffer, Call, Major};
 const LINE: usize = 128;
 /// Bytes that a unit reads and writes at once where rows are whole pieces.
 const PIECE: usize = 16;
+/// Bytes of a bank of shared memory.
+const WORD: usize = 4;
 /// Units of a cube.
 const UNITS: usize = 256;
 
@@ -46,15 +48,21 @@ impl Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     side: usize,
-    /// Elements of a unit at once.
+    /// Elements of a unit at once, along a row of either matrix.
     width: usize,
+    /// Rows of `x` that a unit carries at once: their elements of a column lie in one word of shared memory.
+    height: usize,
 }
 
 impl Tile {
     fn of(dtype: ElemType, shape: Shape) -> Self {
+        let side = LINE / dtype.size();
         let piece = PIECE / dtype.size();
-        let whole = [shape.x_pitch, shape.y_pitch].iter().all(|pitch| pitch.is_multiple_of(piece));
-        Self { side: LINE / dtype.size(), width: if whole { piece } else { 1 } }
+        if [shape.x_pitch, shape.y_pitch].iter().all(|pitch| pitch.is_multiple_of(piece)) {
+            Self { side, width: piece, height: WORD / dtype.size() }
+        } else {
+            Self { side, width: 1, height: 1 }
+        }
     }
 
     /// Units along a row.
@@ -62,16 +70,34 @@ impl Tile {
         self.side / self.width
     }
 
-    /// Rows that the units carry at once.
-    fn lines(&self) -> usize {
+    /// Rows of `x` that the units carry at once.
+    fn rows(&self) -> usize {
+        UNITS / self.across() * self.height
+    }
+
+    /// Rows of `y` that the units carry at once.
+    fn cols(&self) -> usize {
         UNITS / self.across()
     }
 
-    /// Elements from one row to the next: one more than it has, so that reading a column meets as many banks
-    /// as units.
-    fn pitch(&self) -> usize {
-        self.side + 1
+    /// Whether words are exchanged (`bank`). Where they are not, a column has one more: writing along columns and
+    /// reading along rows meet different banks either way.
+    fn exchanges(&self) -> bool {
+        self.height > 1
     }
+
+    /// Words from one column to the next.
+    fn pitch(&self) -> usize {
+        self.side / self.height + usize::from(!self.exchanges())
+    }
+}
+
+/// Where a column keeps its word number `word`. The eight pieces of a row that a warp writes, and the four columns
+/// that it reads, would meet in the same banks: exchanged by the number `piece` of the column's piece and by the
+/// column's number `of_four`, they do not.
+#[cube]
+fn bank(word: usize, piece: usize, of_four: usize, #[comptime] tile: Tile) -> usize {
+    if comptime!(tile.exchanges()) { word ^ (piece * 4) ^ of_four } else { word }
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -86,34 +112,54 @@ fn transpose_kernel<F: Float, N: Size>(
     #[comptime] tile: Tile,
     #[define(F)] _dtype: ElemType,
 ) {
-    let (width, pitch) = comptime!((tile.width, tile.pitch()));
-    let mut memory = Shared::<[F]>::new_slice(comptime!(tile.side * tile.pitch()));
+    let (width, height) = comptime!((tile.width, tile.height));
+    let size!(H) = comptime!(tile.height);
+    let mut memory = Shared::<[Vector<F, H>]>::new_slice(comptime!(tile.side * tile.pitch()));
     let unit = UNIT_POS as usize;
-    let (piece, line) = (unit % comptime!(tile.across()) * width, unit / comptime!(tile.across()));
+    let (piece, line) = (unit % comptime!(tile.across()), unit / comptime!(tile.across()));
     let (col, row) = (CUBE_POS_X as usize * tile.side, CUBE_POS_Y as usize * tile.side);
+    let from = col + piece * width;
     #[unroll]
-    for i in 0..comptime!(tile.side / tile.lines()) {
-        let at = line + comptime!(i * tile.lines());
-        let mut value = Vector::<F, N>::new(F::new(0.0));
-        if row + at < rows && col + piece < cols {
-            value = x[((row + at) * x_pitch + col + piece) / width];
+    for i in 0..comptime!(tile.side / tile.rows()) {
+        let word = line + comptime!(i * tile.cols());
+        let mut pieces = Array::<Vector<F, N>>::new(height);
+        #[unroll]
+        for h in 0..height {
+            let at = row + word * height + h;
+            pieces[h] = Vector::new(F::new(0.0));
+            if at < rows && from < cols {
+                pieces[h] = x[(at * x_pitch + from) / width];
+            }
         }
         #[unroll]
         for j in 0..width {
-            memory[at * pitch + piece + j] = value.extract(j);
+            let mut value = Vector::<F, H>::empty();
+            #[unroll]
+            for h in 0..height {
+                value.insert(h, pieces[h].extract(j));
+            }
+            let to = bank(word, piece, comptime!(j % 4), tile);
+            memory[piece * comptime!(width * tile.pitch()) + comptime!(j * tile.pitch()) + to] =
+                value;
         }
     }
     sync_cube();
+    let from = row + piece * width;
     #[unroll]
-    for i in 0..comptime!(tile.side / tile.lines()) {
-        let at = line + comptime!(i * tile.lines());
-        if col + at < cols && row + piece < y_pitch {
+    for i in 0..comptime!(tile.side / tile.cols()) {
+        let at = line + comptime!(i * tile.cols());
+        if col + at < cols && from < y_pitch {
+            let first = bank(piece * comptime!(width / height), at / width, 0, tile);
             let mut value = Vector::<F, N>::empty();
             #[unroll]
-            for j in 0..width {
-                value.insert(j, memory[(piece + j) * pitch + at]);
+            for j in 0..comptime!(width / height) {
+                let word = at * comptime!(tile.pitch()) + first + bank(j, 0, at % 4, tile);
+                #[unroll]
+                for h in 0..height {
+                    value.insert(comptime!(j * height + h), memory[word].extract(h));
+                }
             }
-            y[((col + at) * y_pitch + row + piece) / width] = value;
+            y[((col + at) * y_pitch + from) / width] = value;
         }
     }
 }

@@ -130,27 +130,42 @@ fn nan_passes_through_a_fused_activation() {
     }
 }
 
-#[test]
-fn transposing_gives_features_major_rows_padded_with_zeros_and_back() {
+fn transposing_agrees<F: Number>() {
     let client = client();
-    for (tokens, features) in [(1, 1), (31, 33), (64, 64), (7, 100), (40, 72), (200, 36)] {
-        let x = noise(tokens * features, 1);
+    if !client.properties().supports_type(Type::new(F::elem())) {
+        println!("this device has no {:?}", F::elem());
+        return;
+    }
+    let shapes = [(1, 1), (31, 33), (64, 64), (7, 100), (40, 72), (200, 36), (67, 136), (130, 70)];
+    for (tokens, features) in shapes {
+        let x = F::all(&noise(tokens * features, 1));
         let wide = pitch(tokens);
-        let y = Buffer::of(&client, &vec![f32::NAN; features * wide]);
+        let y = Buffer::of(&client, &F::all(&vec![f32::NAN; features * wide]));
         let there = Shape::to_features_major(tokens, features);
-        transpose(&client, f32::elem(), &Buffer::of(&client, &x), &y, there);
-        let found = f32::read(&client, &y);
+        transpose(&client, F::elem(), &Buffer::of(&client, &x), &y, there);
+        let x = F::back(&x);
+        let found = F::read(&client, &y);
         for feature in 0..features {
             for token in 0..wide {
                 let expected = if token < tokens { x[token * features + feature] } else { 0.0 };
                 assert_eq!(found[feature * wide + token], expected, "{tokens}x{features}");
             }
         }
-        let back = Buffer::of(&client, &vec![f32::NAN; tokens * features]);
+        let back = Buffer::of(&client, &F::all(&vec![f32::NAN; tokens * features]));
         let shape = Shape::to_tokens_major(tokens, features);
-        transpose(&client, f32::elem(), &y, &back, shape);
-        assert_eq!(f32::read(&client, &back), x, "{tokens}x{features}");
+        transpose(&client, F::elem(), &y, &back, shape);
+        assert_eq!(F::read(&client, &back), x, "{tokens}x{features}");
     }
+}
+
+#[test]
+fn transposing_gives_features_major_rows_padded_with_zeros_and_back() {
+    transposing_agrees::<f32>();
+}
+
+#[test]
+fn transposing_numbers_of_two_bytes_gives_features_major_rows_padded_with_zeros_and_back() {
+    transposing_agrees::<f16>();
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn run<F: Number>(
     let Family::Grouped(weight) = case.family else { unreachable!("grouped patterns only") };
     // Every combination of what a kernel is compiled for takes seconds here: two of them are tried. Plain code is
     // for small tiles, tensor cores fill the widest.
-    let most = if engine == Engine::Ptx { 300 } else { 70 };
+    let most = if engine == Engine::Ptx { kernel.tokens() + 44 } else { 70 };
     for (tokens, slices) in [(1, None), (most, None), (31, Some(3))] {
         let product = |call: &Call<'_>| forward(call, weight, kernel, engine, slices);
         case.check::<F>(client, tokens, (true, Activation::Relu), product);
@@ -127,7 +127,9 @@ mod tensor_cores_give_the_product {
         mma_32: &[Kernel::Mma(Tile::of(32).unwrap())];
         mma_64: &[Kernel::Mma(Tile::of(64).unwrap())];
         mma_128: &[Kernel::Mma(Tile::of(128).unwrap())];
-        wgmma_64: &[Kernel::Wgmma(WideTile::of(64).unwrap())];
-        wgmma_128: &[Kernel::Wgmma(WideTile::of(128).unwrap())];
+        wgmma_64: &[Kernel::Wgmma(WideTile::of(64)[0])];
+        wgmma_64_wide: &[Kernel::Wgmma(WideTile::of(64)[1])];
+        wgmma_128: &[Kernel::Wgmma(WideTile::of(128)[0])];
+        wgmma_128_narrow: &[Kernel::Wgmma(WideTile::of(128)[1])];
     }
 }

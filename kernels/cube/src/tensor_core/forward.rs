@@ -25,6 +25,11 @@ impl Kernel {
         self.ring().vector
     }
 
+    /// Tokens of its tiles.
+    pub fn tokens(self) -> usize {
+        self.ring().tokens
+    }
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -19,8 +19,8 @@ pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
 /// such that every sum is exact in f32, whatever its order.
 pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -> Option<bool> {
     let weight = Grouped { rows: 2 * kernel.vector() - 3, cols: 1009, vector: kernel.vector() };
-    // More than the widest tile, so that every warp has some and one tile is not full.
-    let tokens = 300;
+    // More than a tile, so that every warp has some and one tile is not full.
+    let tokens = kernel.tokens() + 44;
     // Two groups of unequal counts, neither of whole stages, one of more than any ring has.
     let counts = [69, 700];
     let index: Vec<u32> = counts

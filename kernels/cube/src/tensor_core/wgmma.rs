@@ -28,13 +28,21 @@ pub struct WideTile {
 }
 
 impl WideTile {
-    /// The tile for groups of `vector` rows, or `None` where no kernel fits.
-    pub fn of(vector: usize) -> Option<Self> {
+    /// The tiles for groups of `vector` rows, first the one to run unmeasured; none where no kernel fits.
+    ///
+    /// One of each two takes half of a multiprocessor's shared memory, so that two cubes hide each other's ends; the
+    /// other takes all of it and reads less of `x` or of the weights for each product.
+    pub fn of(vector: usize) -> &'static [Self] {
         match vector {
-            // Half of a multiprocessor's shared memory: two cubes hide each other's ends.
-            64 => Some(Self { vector, tokens: 256, depth: 32, stages: 5, across: 2 }),
-            128 => Some(Self { vector, tokens: 256, depth: 64, stages: 4, across: 1 }),
-            _ => None,
+            64 => &[
+                Self { vector: 64, tokens: 256, depth: 32, stages: 5, across: 2 },
+                Self { vector: 64, tokens: 512, depth: 32, stages: 6, across: 4 },
+            ],
+            128 => &[
+                Self { vector: 128, tokens: 256, depth: 64, stages: 4, across: 1 },
+                Self { vector: 128, tokens: 128, depth: 32, stages: 6, across: 1 },
+            ],
+            _ => &[],
         }
     }
 
