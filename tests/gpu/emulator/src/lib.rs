@@ -10,9 +10,9 @@
 //! an instruction that is not emulated each fail the launch with one message on standard error; the device is
 //! lost from then on, as a real one is.
 //!
-//! It is a Hopper, or what `CUDA_EMULATOR_ARCH` names (80, say). Tensor maps, their bulk copies and the barriers in
-//! memory that these end at are not emulated: Burn's own Hopper kernels need them, ours do not; as an sm_80 device it
-//! runs Burn's other ones.
+//! It is a Hopper, or what `CUDA_EMULATOR_ARCH` names (80, say). Tiled tensor maps, bulk copies and `mbarrier`, which
+//! Burn's own Hopper kernels need, are executed too. What warps order by an `mbarrier` alone cannot be told from a race
+//! here: a block that has one is not searched for races, only for reads of what is still on its way.
 //!
 //! With `CUDA_EMULATOR_COUNTS` set it prints, for each launch, what decides its speed on any device: the
 //! instructions that warps issue, the wavefronts of shared memory (bank conflicts) and the sectors of global

@@ -9,3 +9,4 @@ mod memory;
 mod module;
 mod status;
 mod stream;
+mod tensor_map;

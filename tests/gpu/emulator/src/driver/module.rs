@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::device::{MOST_SHARED, USUAL_SHARED, answer};
-use super::status::{INVALID_PTX, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, lose, refuse, status};
+use super::status::{INVALID_PTX, INVALID_VALUE, NOT_FOUND, lose, refuse, status};
 use crate::instructions::{Kernel, decode};
 use crate::machine::{Grid, launch};
 use crate::text::kernels;
@@ -121,15 +121,4 @@ unsafe extern "C" fn cuLaunchKernel(
         Ok(()) => status(),
         Err(error) => lose(&error),
     }
-}
-
-/// Tensor maps, and with them the bulk copies that read them, are not emulated: whoever asks takes another kernel.
-#[unsafe(no_mangle)]
-extern "C" fn cuTensorMapEncodeTiled() -> u32 {
-    NOT_SUPPORTED
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuTensorMapEncodeIm2col() -> u32 {
-    NOT_SUPPORTED
 }

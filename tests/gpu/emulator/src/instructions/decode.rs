@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use super::arithmetic::{self, comparison};
 use super::atomic::Atomic;
+use super::bulk::Bulk;
 use super::convert::Convert;
 use super::exchange::Exchange;
 use super::fragment::Wmma;
 use super::matrix::{LoadMatrix, Mma, StoreMatrix};
+use super::mbarrier::Mbarrier;
 use super::op::{Address, Instruction, Kernel, Op};
 use super::wgmma::Wgmma;
 use crate::machine::window::{LOCAL, SHARED, Space};
@@ -164,7 +166,8 @@ impl Decoder<'_> {
                 (arguments.len() == 1).then_some(Op::Barrier)
             }
             "fence" if has("proxy") => Some(Op::ProxyFence),
-            "fence" | "membar" | "griddepcontrol" | "prefetch" => Some(Op::Fence),
+            "fence" | "membar" | "griddepcontrol" | "prefetch" | "nanosleep" => Some(Op::Fence),
+            "mbarrier" => Mbarrier::of(&parts, arguments).map(Op::Mbarrier),
             "cp" if has("async") => self.copy(&parts, arguments),
             "ldmatrix" => LoadMatrix::of(&parts, arguments).map(Op::LoadMatrix),
             "stmatrix" => StoreMatrix::of(&parts, arguments).map(Op::StoreMatrix),
@@ -209,6 +212,11 @@ impl Decoder<'_> {
     }
 
     fn copy(&self, parts: &[&str], arguments: &[Argument]) -> Option<Op> {
+        if parts.contains(&"bulk") {
+            // Stores are done at once.
+            let group = parts.contains(&"commit_group") || parts.contains(&"wait_group");
+            return if group { Some(Op::Fence) } else { Bulk::of(parts, arguments).map(Op::Bulk) };
+        }
         if parts.contains(&"commit_group") {
             return Some(Op::CopyCommit);
         }
@@ -218,8 +226,8 @@ impl Decoder<'_> {
         if parts.contains(&"wait_all") {
             return Some(Op::CopyWait(0));
         }
-        if parts.contains(&"bulk") || parts.contains(&"mbarrier") {
-            return None;
+        if parts.contains(&"mbarrier") {
+            return Mbarrier::of(parts, arguments).map(Op::Mbarrier);
         }
         Some(Op::Copy {
             to: address(arguments.first()?, Space::Shared)?,

@@ -2,11 +2,13 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;
+pub(crate) mod bulk;
 pub(crate) mod convert;
 mod decode;
 pub(crate) mod exchange;
 pub(crate) mod fragment;
 pub(crate) mod matrix;
+pub(crate) mod mbarrier;
 mod op;
 pub(crate) mod value;
 pub(crate) mod wgmma;

@@ -2,10 +2,12 @@
 
 use super::arithmetic::Alu;
 use super::atomic::Atomic;
+use super::bulk::Bulk;
 use super::convert::Convert;
 use super::exchange::Exchange;
 use super::fragment::Wmma;
 use super::matrix::{LoadMatrix, Mma, StoreMatrix};
+use super::mbarrier::Mbarrier;
 use super::wgmma::Wgmma;
 use crate::machine::window::Space;
 use crate::text::{Filled, Reg};
@@ -108,6 +110,8 @@ pub(crate) enum Op {
     },
     CopyCommit,
     CopyWait(usize),
+    Bulk(Bulk),
+    Mbarrier(Mbarrier),
     Exchange(Exchange),
     LoadMatrix(LoadMatrix),
     StoreMatrix(StoreMatrix),

@@ -1,5 +1,6 @@
 //! Loads, stores and asynchronous copies.
 
+use super::mbarrier::{Awaited, What};
 use super::warp::{Copy, Machine, Warp};
 use super::window::Space;
 use crate::instructions::Address;
@@ -39,6 +40,43 @@ impl Machine<'_> {
             Space::Param => Err("parameters are not written".into()),
             _ => self.global.write(at, from),
         }
+    }
+
+    /// What is on its way to the `mbarrier` at `at` arrives: as late as it may, when somebody asks there.
+    pub(crate) fn arrive(&mut self, at: u64) -> Result<(), String> {
+        let (arrived, others): (Vec<Awaited>, _) = std::mem::take(&mut self.shared.awaited)
+            .into_iter()
+            .partition(|awaited| awaited.mbarrier == at);
+        self.shared.awaited = others;
+        for Awaited { what, .. } in arrived {
+            let (threads, bytes) = match what {
+                What::Linear { to, from, bytes } => {
+                    let mut read = vec![0; bytes];
+                    self.global.read(from, &mut read)?;
+                    self.shared.end_bulk(to, &read)?;
+                    (0, bytes)
+                }
+                What::Tile { to, map, at } => {
+                    map.load(&at, self.shared, to, self.global)?;
+                    (0, map.bytes())
+                }
+                What::Copies(warp, copies) => {
+                    for copy in copies {
+                        self.end_copy(warp, &copy)?;
+                    }
+                    (1, 0)
+                }
+            };
+            self.shared.update_mbarrier(at, |it| it.update(threads, -(bytes as i64)))?;
+        }
+        Ok(())
+    }
+
+    /// `cp.async` of a thread arrives.
+    pub(super) fn end_copy(&mut self, warp: u16, copy: &Copy) -> Result<(), String> {
+        let mut bytes = [0; 16];
+        self.global.read(copy.from, &mut bytes[..copy.read])?;
+        self.shared.end_copy(warp, copy.to, &bytes[..copy.bytes])
     }
 }
 
@@ -124,9 +162,15 @@ impl Warp {
                 return Err(format!("{read} bytes into {bytes}"));
             }
             machine.shared.begin_copy(self.id, to, bytes)?;
-            self.copies.push(Copy { to, from, bytes, read });
+            self.copies.push(Copy { lane, to, from, bytes, read });
         }
         Ok(())
+    }
+
+    /// Takes the copies that a lane has started and not waited for.
+    pub(crate) fn take_copies(&mut self, lane: usize) -> Vec<Copy> {
+        let lists = self.copy_groups.iter_mut().chain(std::iter::once(&mut self.copies));
+        lists.flat_map(|list| list.extract_if(.., |copy| copy.lane == lane)).collect()
     }
 
     /// Counts the pieces that an access of some lanes takes.

@@ -83,12 +83,12 @@ impl Warp {
                 self.together(active)?;
                 while self.copy_groups.len() > *pending {
                     for copy in self.copy_groups.pop_front().into_iter().flatten() {
-                        let mut bytes = [0; 16];
-                        machine.global.read(copy.from, &mut bytes[..copy.read])?;
-                        machine.shared.end_copy(self.id, copy.to, &bytes[..copy.bytes])?;
+                        machine.end_copy(self.id, &copy)?;
                     }
                 }
             }
+            Op::Bulk(bulk) => bulk.run(self, machine, active)?,
+            Op::Mbarrier(mbarrier) => self.waits = mbarrier.run(self, machine, active)?,
             Op::Exchange(exchange) => exchange.run(self, active),
             Op::LoadMatrix(load) => {
                 whole(active)?;

@@ -26,6 +26,9 @@ impl Grid {
     }
 }
 
+/// Turns of all warps in which no `mbarrier` changes, before they are taken to wait for ever.
+const MOST_IN_VAIN: usize = 10_000;
+
 /// Where a launch's own shared memory begins: behind what the kernel declares, and aligned as it asks, but no
 /// better.
 fn dynamic(kernel: &Kernel, align: usize) -> usize {
@@ -118,6 +121,7 @@ fn run_block(
         })
         .collect();
     let mut stopped = vec![Stop::Turn; warps.len()];
+    let (mut changes, mut in_vain) = (0, 0);
     loop {
         let mut turns = false;
         for (warp, stopped) in warps.iter_mut().zip(&mut stopped) {
@@ -135,6 +139,12 @@ fn run_block(
             }
         }
         if turns {
+            // Warps that all wait at an `mbarrier` have turns too.
+            in_vain = if shared.mbarrier_changes == changes { in_vain + 1 } else { 0 };
+            changes = shared.mbarrier_changes;
+            if shared.has_mbarriers && in_vain > MOST_IN_VAIN {
+                return Err(format!("{}: every warp waits at an mbarrier", kernel.name));
+            }
             continue;
         }
         if stopped.iter().all(|stop| *stop == Stop::Ended) {

@@ -5,7 +5,9 @@ pub(crate) mod counts;
 mod execute;
 pub(crate) mod global;
 mod launch;
+pub(crate) mod mbarrier;
 pub(crate) mod shared;
+pub(crate) mod tensor_map;
 pub(crate) mod warp;
 pub(crate) mod window;
 

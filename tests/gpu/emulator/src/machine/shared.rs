@@ -3,6 +3,8 @@
 //! and so are a byte that an asynchronous copy is still bringing and one that `wgmma` reads without the
 //! fence between the proxies.
 
+use super::mbarrier::Awaited;
+
 /// Nobody, or nobody in particular.
 const NONE: u16 = u16::MAX;
 const MANY: u16 = u16::MAX - 1;
@@ -29,6 +31,13 @@ pub(crate) struct Shared {
     pub barriers: u32,
     /// Writes so far.
     pub writes: u32,
+    /// Whether warps also wait for one another at barriers that lie in this memory. What is ordered by these alone
+    /// cannot be told from a race here, and is not looked at.
+    pub has_mbarriers: bool,
+    /// How often one of them has changed.
+    pub mbarrier_changes: u64,
+    /// Copies under way of which an `mbarrier` will hear.
+    pub(super) awaited: Vec<Awaited>,
 }
 
 impl Shared {
@@ -36,7 +45,15 @@ impl Shared {
         let none =
             Mark { written: 0, read: 0, writer: NONE, reader: NONE, write: 0, pending: false };
         // NaN in every floating-point type, as fresh global memory.
-        Self { bytes: vec![0xFF; bytes], marks: vec![none; bytes], barriers: 0, writes: 0 }
+        Self {
+            bytes: vec![0xFF; bytes],
+            marks: vec![none; bytes],
+            barriers: 0,
+            writes: 0,
+            has_mbarriers: false,
+            mbarrier_changes: 0,
+            awaited: Vec::new(),
+        }
     }
 
     fn range(&self, at: u64, len: usize) -> Result<std::ops::Range<usize>, String> {
@@ -70,7 +87,7 @@ impl Shared {
             let mark = &mut self.marks[at];
             let written_now =
                 mark.writer != NONE && mark.written == barriers && mark.writer != warp;
-            if mark.pending || written_now {
+            if mark.pending || (written_now && !self.has_mbarriers) {
                 return Err(self.race(at, warp, "reads"));
             }
             let read_now = mark.read == barriers && mark.reader != NONE && mark.reader != warp;
@@ -107,7 +124,7 @@ impl Shared {
         let mark = &mut self.marks[at];
         let read_now = mark.reader != NONE && mark.read == barriers && mark.reader != warp;
         let written_now = mark.writer != NONE && mark.written == barriers && mark.writer != warp;
-        if mark.pending || read_now || written_now {
+        if mark.pending || ((read_now || written_now) && !self.has_mbarriers) {
             return Err(self.race(at, warp, "writes"));
         }
         *mark = Mark { written: barriers, writer: warp, write, pending, ..*mark };
@@ -143,6 +160,11 @@ impl Shared {
         }
         self.bytes[range].copy_from_slice(from);
         Ok(())
+    }
+
+    /// A piece of a bulk copy arrives, by the proxy that tensor cores read by.
+    pub(super) fn end_bulk(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+        self.end_copy(NONE, at, from)
     }
 
     /// An atomic operation reads and writes in one: others of them are no race.

@@ -43,7 +43,8 @@ pub(crate) enum Stop {
 
 /// An asynchronous copy of one lane.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(crate) struct Copy {
+    pub(super) lane: usize,
     pub(super) to: u64,
     pub(super) from: u64,
     pub(super) bytes: usize,
@@ -57,6 +58,8 @@ pub(crate) struct Warp {
     path: Path,
     /// Those that have branched elsewhere. The lowest instruction goes first, so that they meet again.
     others: Vec<Path>,
+    /// It has found an `mbarrier` whose phase had not ended.
+    pub(super) waits: bool,
     pub(super) local: Vec<u8>,
     /// Copies not yet in a group, and groups in flight.
     pub(super) copies: Vec<Copy>,
@@ -75,6 +78,7 @@ impl Warp {
             regs: vec![[0; LANES]; kernel.registers],
             path: Path { next: 0, lanes },
             others: Vec::new(),
+            waits: false,
             local: vec![0xFF; kernel.local * LANES],
             copies: Vec::new(),
             copy_groups: VecDeque::new(),
@@ -213,7 +217,8 @@ impl Warp {
             }
         }
         self.path.next = next;
-        Ok(None)
+        // Others go on, so that it can end.
+        Ok(std::mem::take(&mut self.waits).then_some(Stop::Turn))
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) enum Space {
 pub(crate) const SHARED: u64 = 1 << 56;
 /// The generic address of the first byte of a thread's local memory.
 pub(crate) const LOCAL: u64 = 1 << 57;
+/// The generic address of a kernel's first parameter.
+pub(crate) const PARAM: u64 = 1 << 58;
 
 impl Space {
     /// The space that an opcode names. Constants lie in global memory here.
@@ -33,6 +35,7 @@ impl Space {
         match self {
             Self::Generic if address & LOCAL != 0 => (Self::Local, address ^ LOCAL),
             Self::Generic if address & SHARED != 0 => (Self::Shared, address ^ SHARED),
+            Self::Generic | Self::Param if address & PARAM != 0 => (Self::Param, address ^ PARAM),
             Self::Generic => (Self::Global, address),
             space => (space, address),
         }

@@ -1,5 +1,6 @@
 //! Kernels written out, and what they must give.
 
+mod bulk;
 mod instructions;
 mod strictness;
 mod tensor_cores;

@@ -60,6 +60,8 @@ pub(crate) enum Argument {
     List(Vec<Argument>),
     /// `[base + offset]`.
     Address(Reg, i64),
+    /// `[map + offset, {coordinates}]`.
+    Tensor(Reg, i64, Vec<Argument>),
     Label(String),
 }
 

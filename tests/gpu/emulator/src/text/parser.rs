@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::names::{Body, special};
 use super::tokens::{Token, tokens};
 use super::{Argument, Filled, Reg, Statement, Text};
+use crate::machine::window::PARAM;
 
 /// Kernels by their names.
 pub(crate) fn kernels(text: &str) -> Result<HashMap<String, Text>, String> {
@@ -80,7 +81,7 @@ impl<'a> Parser<'a> {
             let at = usize::next_multiple_of(end, align);
             end = at + bytes;
             body.text.parameters.push((bytes, at));
-            body.symbol(name, Filled::With(at as u64));
+            body.symbol(name, Filled::With(PARAM + at as u64));
             self.at += usize::from(self.peek() == ",");
         }
         self.at += 1;
@@ -163,11 +164,16 @@ impl<'a> Parser<'a> {
                 } else if self.peek() == "-" {
                     offset = self.number()? as i64;
                 }
-                if self.peek() == "," {
-                    return Err(self.error("tensor maps are not emulated"));
+                if self.peek() != "," {
+                    self.expect("]")?;
+                    return Ok(Argument::Address(base, offset));
                 }
+                self.at += 1;
+                let Argument::List(at) = self.argument(body, false)? else {
+                    return Err(self.error("a tensor map without coordinates"));
+                };
                 self.expect("]")?;
-                Ok(Argument::Address(base, offset))
+                Ok(Argument::Tensor(base, offset, at))
             }
             "!" => {
                 self.at += 1;
