@@ -156,8 +156,9 @@ impl Warp {
         for lane in each(active) {
             let ((_, to), (_, from)) = (self.locate(to, lane), self.locate(from, lane));
             aligned(to, bytes)?;
-            aligned(from, bytes)?;
             let read = read.map_or(bytes, |reg| self.regs[reg as usize][lane] as u32 as usize);
+            // What reads nothing may point anywhere.
+            aligned(if read > 0 { from } else { 0 }, bytes)?;
             if read > bytes {
                 return Err(format!("{read} bytes into {bytes}"));
             }

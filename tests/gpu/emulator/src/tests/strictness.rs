@@ -43,6 +43,16 @@ fn a_copy_of_fewer_bytes_is_filled_with_zeros() {
 }
 
 #[test]
+fn a_copy_of_no_bytes_may_point_anywhere() {
+    let read = "cp.async.wait_all; ld.shared.u32 %r0, [%r1]; st.global.u32 [%out], %r0;";
+    let crooked = COPY.replace("and.b64 %d0, %d0, -16;", "or.b64 %d0, %d0, 4;");
+    let none = crooked.replace("16, 16;", "16, 0;");
+    assert_eq!(run(&format!("{none} {read}"), 32, &[7; 32]).unwrap(), [0; 32]);
+    let error = error(&format!("{crooked} {read}"), 32);
+    assert!(error.contains("no multiple"), "{error}");
+}
+
+#[test]
 fn accesses_outside_of_memory_and_across_words_are_refused() {
     let outside = error("ld.global.u32 %r0, [%in+1048576];", 1);
     assert!(outside.contains("belong to no allocation"), "{outside}");
