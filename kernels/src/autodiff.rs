@@ -59,7 +59,7 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
         }
 
         // A fused activation has no gradient here: `sparse_linear` only fuses it without autodiff.
-        debug_assert_eq!(spec.activation, Activation::None);
+        assert_eq!(spec.activation, Activation::None, "sparse_linear: index tensors with autodiff");
         let dtype = values.dtype().into();
         let parents = [x.node(), values.node(), bias.node()];
         match SparseLinear.prepare::<C>(parents).compute_bound().stateful() {

@@ -25,8 +25,10 @@ impl Window {
     pub fn output(&self, input: [usize; 2]) -> [usize; 2] {
         [0, 1].map(|axis| {
             let (before, after) = self.padding[axis];
-            let reach = self.dilation[axis] * (self.kernel[axis].saturating_sub(1)) + 1;
-            let places = (before + input[axis] + after + 1).saturating_sub(reach);
+            // Sums that do not wrap: a reach that did would seem to fit, and be read by.
+            let reach = self.dilation[axis].saturating_mul(self.kernel[axis].saturating_sub(1));
+            let padded = before.saturating_add(input[axis]).saturating_add(after);
+            let places = padded.saturating_sub(reach);
             places.div_ceil(self.stride[axis])
         })
     }
@@ -61,10 +63,14 @@ pub fn sparse_conv2d(
         bias_dims.is_none_or(|dims| dims == [weight.rows]),
         "sparse_conv2d: bias {bias_dims:?}"
     );
+    let [rows, columns] = window.output([height, width]);
+    assert!(
+        rows * columns > 0,
+        "sparse_conv2d: {window:?} does not fit a picture {height} x {width}"
+    );
     if let Some(y) = on_cpu(&x, weight, bias.as_ref(), activation, window) {
         return y;
     }
-    let [rows, columns] = window.output([height, width]);
     let tokens = unfold(x, window).reshape([batch * rows * columns, cols]);
     let y = run(tokens, weight, bias, activation, Way::by(name.on_device));
     y.reshape([batch, rows, columns, weight.rows]).permute([0, 3, 1, 2])

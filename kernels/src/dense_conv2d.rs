@@ -29,7 +29,7 @@ pub fn dense_conv2d(
     window: &Window,
 ) -> Option<Tensor<4>> {
     let on_cpu = x.device().inner() == Device::flex();
-    if !on_cpu || x.dtype() != DType::F32 || weight.dtype() != DType::F32 {
+    if !on_cpu || x.dtype() != DType::F32 || weight.dtype() != DType::F32 || x.dims()[1] == 0 {
         return None;
     }
     let (x_shape, [out, channels, rows, columns]) = (x.dims(), weight.dims());

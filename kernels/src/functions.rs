@@ -111,8 +111,14 @@ pub(crate) fn run<const D: usize>(
         assert_eq!(bias.dims(), [spec.rows], "sparse_linear: bias of {} outputs", spec.rows);
     }
     shape[D - 1] = spec.rows;
+    if tokens == 0 && D != 2 {
+        // To Burn's `reshape` a 0 is the axis as it was.
+        return Tensor::zeros(shape, (&device, dtype));
+    }
     // A fused activation has no gradient of its own: with autodiff it stays an operation of its own.
-    let fuse = !x.is_autodiff() && !weight.values.is_autodiff();
+    let fuse = !x.is_autodiff()
+        && !weight.values.is_autodiff()
+        && bias.as_ref().is_none_or(|bias| !bias.is_autodiff());
     let fused = if fuse { spec } else { weight.spec(Activation::None) };
     let checked = on_cpu && weight.checked.holds(weight);
     let bias = bias.unwrap_or_else(|| Tensor::zeros([0], (&device, dtype)));
@@ -157,6 +163,7 @@ pub fn drawn<const D: usize>(
     assert_eq!(grad.dims(), weight.dims(), "drawn: a gradient of the weight's shape");
     check_mask(&grad, &mask);
     check_mask(&weight, &mask);
+    assert!(!grad.is_autodiff() && !weight.is_autodiff(), "drawn: tensors without autodiff");
     let [grad, weight] = [grad, weight].map(Tensor::into_dispatch);
     let drawn = <Dispatch as SparseOps>::drawn(grad, weight, mask.into_dispatch(), factor);
     Tensor::from_dispatch(drawn)

@@ -162,13 +162,20 @@ impl PackedTensors {
                 let (columns, offsets) = (unsigned(&self.index), unsigned(&self.offsets));
                 let width = self.cols.div_ceil(8);
                 let mut bitmask = vec![0_u8; self.rows * width];
+                let mut rising = Vec::with_capacity(values.len());
                 for row in 0..self.rows {
-                    for &col in &columns[offsets[row] as usize..offsets[row + 1] as usize] {
-                        bitmask[row * width + col as usize / 8] |= 1 << (col % 8);
+                    // Kernels take the columns of a row in any order, a mask has but one.
+                    let slots = offsets[row] as usize..offsets[row + 1] as usize;
+                    let mut slots: Vec<usize> = slots.collect();
+                    slots.sort_by_key(|&slot| columns[slot]);
+                    for slot in slots {
+                        bitmask[row * width + columns[slot] as usize / 8] |=
+                            1 << (columns[slot] % 8);
+                        rising.push(values[slot]);
                     }
                 }
                 let (rows, cols) = shape;
-                Packed::Unstructured(UnstructuredPacked::new(rows, cols, bitmask, values)?)
+                Packed::Unstructured(UnstructuredPacked::new(rows, cols, bitmask, rising)?)
             }
         })
     }

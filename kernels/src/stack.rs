@@ -18,7 +18,7 @@ impl PackedTensors {
             Layout::Rows => 1,
         };
         let fit = parts.iter().enumerate().all(|(at, part)| {
-            (part.cols, part.layout) == (first.cols, first.layout)
+            (part.cols, part.layout, per_row(part)) == (first.cols, first.layout, per_row(first))
                 && part.values.dtype() == first.values.dtype()
                 && (at == last || part.rows.is_multiple_of(unit))
         });
@@ -55,5 +55,13 @@ impl PackedTensors {
             order: together(orders, &first.order),
             checked: Checked::default(),
         })
+    }
+}
+
+/// The values of a row that is packed in blocks: a short last block may keep another number than its layout says.
+fn per_row(part: &PackedTensors) -> Option<usize> {
+    match part.layout {
+        Layout::Balanced { .. } => part.values.dims()[0].checked_div(part.rows.div_ceil(TILE_ROWS)),
+        Layout::Grouped { .. } | Layout::Rows => None,
     }
 }

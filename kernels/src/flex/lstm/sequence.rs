@@ -150,12 +150,14 @@ impl Sequence<'_> {
     fn weight_gradient(&self, states: &[f32], sums: &[f32]) -> Vec<f32> {
         let (hidden, gates) = (self.hidden, 4 * self.hidden);
         let mut weight = vec![0.0; hidden * gates];
-        let after = self.steps.saturating_sub(1) * self.batch;
+        if self.steps == 0 {
+            return weight;
+        }
+        let after = (self.steps - 1) * self.batch;
         let first = 4 * self.batch * hidden;
-        for (states, sums, samples, adds) in [
-            (self.state, sums, self.batch, false),
-            (states, &sums[first.min(sums.len())..], after, true),
-        ] {
+        for (states, sums, samples, adds) in
+            [(self.state, sums, self.batch, false), (states, &sums[first..], after, true)]
+        {
             let (states, sums) = (View::rows(states, hidden), View::rows(sums, gates));
             let threads = Parallelism::Rayon(0);
             product_on(
