@@ -81,5 +81,7 @@ for shape in sys.argv[1].split(","):
                 "eager_us": eager,
             }
         )
+        # What remains of a run that is stopped.
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
 about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
 print(json.dumps({**about, "dtype": name, "rows": rows}))

@@ -6,10 +6,12 @@
 # RESULTS (a folder) gets one log for each test and one JSON file (text, of the feed-forward block) for each
 # measurement, as they end. Steps are tests, command, speeds, device-times and probes; the first three by default.
 # Where PyTorch is installed, cuBLAS is timed on the same shapes, before and after; device-times need Nsight Compute
-# (`ncu`), probes `nvcc`.
+# (`ncu`), probes `nvcc`. Where PACKED names a file, it always holds what there is so far, as .tar.gz: of a machine that
+# gives few files back, or ends a command before its end.
 set -uo pipefail
 bundle=$(realpath "$1")
 results=$(mkdir -p "$2" && realpath "$2")
+PACKED=${PACKED:+$(realpath -m "$PACKED")}
 shift 2
 [ $# -gt 0 ] || set -- tests command speeds
 
@@ -32,8 +34,15 @@ export RUST_BACKTRACE=0
 libraries=$CUDA_PATH/lib64:$CUDA_PATH/lib${wheels:+:$wheels/cu13/lib}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ours() { LD_LIBRARY_PATH=$libraries timeout -k 5 "$@"; }
 
+# What there is so far; a reader never finds half of it.
+pack() {
+    [ -n "$PACKED" ] || return 0
+    tar -C "$results" -czf "$PACKED.new" . 2>/dev/null && mv "$PACKED.new" "$PACKED"
+}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'kill "${packer:-}" 2>/dev/null; pack; rm -rf "$folder"' EXIT
+while sleep 15; do pack; done &
+packer=$!
 tar -C "$folder" -xJf "$bundle" || python3 -m tarfile -e "$bundle" "$folder" || exit 1
 cd "$folder/burn-sparse-gpu" || exit 1
 nvidia-smi -q -d CLOCK,POWER,MEMORY >"$results/machine.txt" 2>&1
@@ -57,7 +66,7 @@ tests() {
     export results libraries
     for test in portable tensor_core operators masks choice conv2d; do
         ours 60 ./$test --list --format terse | sed -n 's/: test$//p' | sed "s/^/$test /"
-    done | xargs -P "$(nproc)" -L 1 bash -c '
+    done | xargs -P 8 -L 1 bash -c '
         started=$SECONDS
         LD_LIBRARY_PATH=$libraries timeout -k 5 240 ./"$0" --exact "$1" >"$results/$0.$1.log" 2>&1
         code=$?
@@ -75,7 +84,7 @@ command_runs() {
 
 cublas() {
     if python3 -c 'import torch' 2>/dev/null; then
-        timeout -k 5 90 python3 dense.py $large,$square 1,8,16,32,64,256,1024,4096 bf16 \
+        timeout -k 5 150 python3 dense.py $large,$square 1,8,16,32,64,256,1024,4096 bf16 \
             >"$results/cublas-$1.json" 2>"$results/cublas-$1.log" && echo "cublas-$1: done"
     fi
 }
@@ -119,12 +128,15 @@ speeds() {
 
 # The kernels alone, without the host: their time and what they read.
 device_times() {
-    local metrics=gpu__time_duration.sum,dram__bytes_read.sum,lts__t_bytes.sum
+    local metrics=gpu__time_duration.sum,sm__cycles_elapsed.max,dram__bytes_read.sum,lts__t_bytes.sum
+    metrics+=,lts__t_sector_hit_rate.pct,l1tex__m_xbar2l1tex_read_bytes.sum
     export BURN_SPARSE_COSTS=built-in
     for case in "$large 64 16" "$large 64 1" "$square 64 16" "$large 64 4096" "$large 128 4096"; do
         read -r shape vector batch <<<"$case"
-        result "ncu-$shape-v$vector-b$batch" 60 ncu --clock-control none --csv --page raw --metrics $metrics \
-            --launch-skip 60 --launch-count 60 "${bench[@]}" --dtype bf16 --shape "$shape" \
+        # Ours only, past those that prove a kernel; caches as the launches before left them.
+        result "ncu-$shape-v$vector-b$batch" 120 ncu --clock-control none --cache-control none --csv --page raw \
+            --metrics $metrics --kernel-name 'regex:(mma|decode|tiles|reduce|transpose)_kernel' \
+            --launch-skip 30 --launch-count 24 --kill yes "${bench[@]}" --dtype bf16 --shape "$shape" \
             --pattern "shfl-bw(vector=$vector)" --batch "$batch"
     done
 }

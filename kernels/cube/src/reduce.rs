@@ -10,6 +10,9 @@ use crate::{Buffer, Call, Major, Store, grid};
 const SLICES: usize = 16;
 /// Threads that a multiprocessor holds, of which waiting for memory takes all.
 const THREADS: usize = 2048;
+/// Bytes of a multiprocessor's shared memory that CUDA keeps for itself with every cube; also what it has more than
+/// one cube may take.
+const RESERVED: usize = 1024;
 
 /// A product's cubes before it is sliced.
 pub(crate) struct Cubes {
@@ -45,7 +48,8 @@ impl Partial {
                 let hardware = &client.properties().hardware;
                 // A device that does not count its multiprocessors is taken to be filled.
                 let processors = hardware.num_streaming_multiprocessors? as usize;
-                let memory = hardware.max_shared_memory_size / cubes.shared.max(1);
+                let memory = (hardware.max_shared_memory_size + RESERVED)
+                    / (cubes.shared.next_multiple_of(128) + RESERVED);
                 let held = processors * (THREADS / cubes.threads.max(1)).min(memory).max(1);
                 let slices = (held / cubes.count.max(1)).min(cubes.slices).min(SLICES);
                 (slices > 1).then_some(slices)?
