@@ -31,8 +31,8 @@ pub enum TrainError {
     },
     /// Scores that need a gradient, in an update that has none.
     #[error(
-        "parameter {name}: its score needs a gradient, which the first update before any step and \
-         training on several devices do not have"
+        "parameter {name}: its score needs a gradient, which an update before the first step does not have, nor \
+         a weight that the loss does not depend on"
     )]
     NoGradient {
         /// The parameter.

@@ -23,12 +23,14 @@ use crate::plan::{Plan, PlannedWeight};
 /// some of the optimizer's state (`[after] optimizer_state`), Burn reads all of it back on its default device,
 /// from where the next step moves it: in a build with CUDA on a machine without, set `BURN_DEVICE`.
 ///
-/// A custom loop needs the same three lines as ever; `optimize` takes the place of `optim.step`:
+/// A loop of one's own, of any module, needs the same three lines as ever; [`Self::optimizer_step`] takes the place of
+/// `optimizer.step` (whole: `examples/own_model.rs`):
 ///
 /// ```ignore
-/// let output = model.step(batch);
-/// model = model.optimize(&mut optim, lr.into(), output.grads);
-/// let pruned = model.finish()?; // after the last step
+/// let loss = loss.forward(sparse.inner().forward(x), targets);
+/// let grads = GradientsParams::from_grads(loss.backward(), sparse.inner());
+/// sparse = sparse.optimizer_step(&mut optimizer, rate, grads);
+/// let pruned = sparse.finish()?; // after the last step
 /// ```
 #[derive(Module, Debug)]
 pub struct Sparse<M: Module> {
@@ -167,6 +169,18 @@ impl<M: Module> Sparse<M> {
         Ok(())
     }
 
+    /// What [`TrainStep::optimize`] does, for models that are no `TrainStep`: filters gradients, steps the optimizer,
+    /// and updates masks when the schedule says so.
+    pub fn optimizer_step(
+        self,
+        optimizer: &mut ModuleOptimizer,
+        rate: impl Into<ModuleLearningRate>,
+        grads: GradientsParams,
+    ) -> Self {
+        let rate = rate.into();
+        self.stepped(optimizer, grads, |inner, optimizer, grads| optimizer.step(rate, inner, grads))
+    }
+
     /// Proves that every mask obeys its pattern at its target, and gives the model back.
     ///
     /// # Errors
@@ -199,6 +213,23 @@ impl<M: Module> Sparse<M> {
         gather_gradients(&self.inner, &names, grads)
     }
 
+    /// A step with the gradients of one device, by `optimize`.
+    fn stepped(
+        self,
+        optimizer: &mut ModuleOptimizer,
+        grads: GradientsParams,
+        optimize: impl FnOnce(M, &mut ModuleOptimizer, GradientsParams) -> M,
+    ) -> Self {
+        let step = self.step();
+        let span = tracing::debug_span!("training_step", step);
+        let _entered = span.enter();
+        let gradients = self.gradients(step, &grads);
+        let grads = filter(&self.inner, &self.plan, step, grads, true);
+        self.advance(step, &gradients, optimizer, |inner, optimizer| {
+            optimize(inner, optimizer, grads)
+        })
+    }
+
     /// Steps the model by `optimize`, then counts the step and makes the updates that are due.
     fn advance(
         self,
@@ -212,6 +243,7 @@ impl<M: Module> Sparse<M> {
         let step = step + 1;
         let device = counter.lazy_device();
         let counter = Param::initialized(counter.id, ids(vec![step as u32], &device));
+        tracing::debug!(step, "optimizer step");
         let evidence = Evidence { scorer: scorer.as_ref(), gradients };
         let inner = settle(optimize(inner, optimizer), &plan);
         let (inner, staying) = update(inner, &plan, step, &evidence, &mut lock(&journal));
@@ -246,12 +278,7 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         lr: ModuleLearningRate,
         grads: GradientsParams,
     ) -> Self {
-        let step = Sparse::step(&self);
-        let span = tracing::debug_span!("training_step", step);
-        let _entered = span.enter();
-        let gradients = self.gradients(step, &grads);
-        let grads = filter(&self.inner, &self.plan, step, grads, true);
-        self.advance(step, &gradients, optim, |inner, optim| inner.optimize(optim, lr, grads))
+        self.stepped(optim, grads, |inner, optim, grads| inner.optimize(optim, lr, grads))
     }
 
     /// As [`Self::optimize`], with the gradients of several devices, which the optimizer sums.
