@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::Tensor;
 use burn::tensor::module::linear;
@@ -135,15 +135,20 @@ impl Fusion {
         let Some(places) = places(layers.clone()) else {
             return Arc::new(Fused::new(layers));
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
-            Some(kept) if kept.places == places => kept.fused.clone(),
-            _ => {
-                let fused = Arc::new(Fused::new(layers));
-                *kept = Some(Kept { places, fused: fused.clone() });
-                fused
-            }
+        if let Some(kept) = &*self.kept()
+            && kept.places == places
+        {
+            return kept.fused.clone();
         }
+        // Not under the lock: to fuse may spread over threads, and one that waits may be given other work, another
+        // call of these layers for one.
+        let fused = Arc::new(Fused::new(layers));
+        *self.kept() = Some(Kept { places, fused: fused.clone() });
+        fused
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -63,17 +63,17 @@ impl Memory {
         unpack: impl FnOnce(&Tensor<D>) -> Tensor<E>,
     ) -> Tensor<E> {
         let place = Place::of(&values);
-        let mut state = self.state();
-        if let Some(kept) = &state.dense
+        if let Some(kept) = &self.state().dense
             && place.is_some()
             && kept.place == place
         {
             return kept.dense.clone().reshape(kept.shape.clone());
         }
+        // Not under the lock, as above: to unpack may spread over threads.
         let dense = unpack(&values);
         let (values, shape) = (values.flatten(0, D - 1), dense.shape());
         let flat = dense.clone().flatten(0, E - 1);
-        state.dense = Some(Dense { _values: values, place, dense: flat, shape });
+        self.state().dense = Some(Dense { _values: values, place, dense: flat, shape });
         dense
     }
 
