@@ -47,6 +47,13 @@ impl Remote {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
+        // Two processes that want it at once: the second waits, and finds it. Where a file system knows no locks,
+        // the checksum still decides.
+        let lock = File::create(path.with_added_extension("lock")).map_err(text)?;
+        let _ = lock.lock();
+        if path.is_file() {
+            return Ok(());
+        }
         let there = std::fs::metadata(&part).map_or(0, |found| found.len());
         if there < self.bytes {
             self.receive(&part, there)?;

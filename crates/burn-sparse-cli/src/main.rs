@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         // Whoever read the output has seen enough, as in `burn-sparse plan | head`.
         Err(error) if output::is_closed_pipe(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }

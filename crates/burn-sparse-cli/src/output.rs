@@ -10,6 +10,11 @@ use burn_sparse_models::run::{EpochReport, Observer, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+/// A line on standard error. That nobody reads it is no reason to stop a training run.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -30,7 +35,7 @@ impl Progress {
     /// Prints lines above the bar while somebody else holds the progress.
     pub(crate) fn lines(&self) -> impl Fn(&str) + use<> {
         let bar = self.bar.clone();
-        move |line| bar.suspend(|| eprintln!("{line}"))
+        move |line| bar.suspend(|| note(line))
     }
 
     /// Starts to listen for Ctrl-C; the second one ends the program at once.

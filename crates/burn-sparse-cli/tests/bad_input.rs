@@ -191,6 +191,43 @@ fn runs_are_neither_overwritten_nor_mixed_up() {
 }
 
 #[test]
+fn two_processes_never_train_in_one_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    std::fs::create_dir(folder.join("run")).unwrap();
+    let held = std::fs::File::create(folder.join("run/.lock")).unwrap();
+    held.lock().unwrap();
+    let arguments = ["train", "recipe.toml", "--run-dir", "run"];
+    assert_refused(&run(folder, &arguments), &["another process is training in run"]);
+    assert!(!folder.join("run/recipe.toml").exists());
+    drop(held);
+    train(folder, "run", &[]);
+}
+
+#[test]
+fn a_checkpoint_that_lies_where_a_run_would_write_its_own_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    std::fs::write(folder.join("checkpoint.safetensors"), "mine").unwrap();
+    let arguments = ["train", "recipe.toml", "--run-dir", "."];
+    assert_refused(&run(folder, &arguments), &["choose another --run-dir"]);
+    assert_eq!(std::fs::read(folder.join("checkpoint.safetensors")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_benchmark_that_no_memory_holds_is_refused() {
+    let bench = ["bench", "--pattern", "unstructured", "--shape"];
+    for (shape, batch) in
+        [("64x64", "1000000000000"), ("64x64", "18446744073709551615"), ("600000x600000", "1")]
+    {
+        let output = run(Path::new("."), &[&bench[..], &[shape, "--batch", batch]].concat());
+        assert_refused(&output, &["too large to time"]);
+    }
+}
+
+#[test]
 fn bad_usage_has_status_2() {
     for arguments in [
         &["trian"][..],

@@ -75,6 +75,8 @@ fn a_cell_that_cannot_be_is_refused_before_anything_is_trained() {
     refused(&["1", "--method", "x:prune.nonsense=2"], &["nonsense"]);
     refused(&["1", "--patterns", "balanced(block=32)", "--sparsities", "0.99"], &["keeps 0 of 32"]);
     refused(&["1", "--set", "train.keep_zeros=true"], &["keep_zeros"]);
+    refused(&["1", "--method", "x:seed=3"], &["seed", "method x cannot set it"]);
+    refused(&["1", "--method", "x:task=mnist-mlp"], &["task", "method x cannot set it"]);
     let bad = run(folder, &[&SWEEP[..], &["1", "--method", "../x:"]].concat());
     assert_eq!(bad.status.code(), Some(2));
 }
@@ -93,7 +95,9 @@ fn another_recipe_in_the_same_folder_is_refused() {
 fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    recipe(folder, "", "");
+    // Whatever needs a gradient, many steps an epoch or several weights is the recipe's affair, not a trial's.
+    let keys = "every = \"0.25 epochs\"\nscore = \"taylor\"\nregrow = { partitions = 2 }";
+    recipe(folder, "every = \"20 steps\"", keys);
     let sweep = ["sweep", "recipe.toml", "--sensitivity", "--run-dir", "grid", "--json"];
     let grid = ["--patterns", "unstructured,balanced(block=16)", "--sparsities", "0.25,0.9375"];
     let common = [&sweep[..], &grid].concat();

@@ -3,6 +3,7 @@
 mod support;
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -173,6 +174,42 @@ fn the_plan_is_printed_before_anything_trains() {
     assert_eq!(json["weights"][0]["zeros"], 256 * (784 - 78));
     assert!(json["mask_update_seconds"].as_f64().unwrap() > 0.0);
     assert!(!folder.path().join("runs").exists());
+}
+
+#[test]
+fn scores_that_need_a_gradient_are_planned_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let taylor = ["plan", "recipe.toml", "--set", "prune.score=taylor", "--json"];
+    assert!(json(folder.path(), &taylor)["mask_update_seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_run_ends_well_though_nobody_reads_what_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let mut process = command(folder.path())
+        .args(["train", "recipe.toml", "--run-dir", "run", "--json"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stderr.take());
+    assert!(process.wait().unwrap().success());
+    assert!(folder.path().join("run/checkpoint.safetensors").is_file());
+}
+
+#[test]
+fn a_benchmark_runs_values_of_the_type_that_the_checkpoint_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, "run", &[]);
+    let export = ["export", "run", "--format", "packed", "--dtype", "bf16", "--out", "half"];
+    assert!(run(folder, &export).status.success());
+    for (file, values) in [("run", "F32"), ("half", "BF16")] {
+        let bench = json(folder, &["bench", file, "--batch", "1", "--json"]);
+        assert_eq!(bench["rows"][0]["values"], values, "{bench}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse::checkpoint::FloatType;
+use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 use burn_sparse::report::{Bench, BenchRow};
 use clap::Args;
@@ -38,12 +40,18 @@ pub(crate) struct BenchArguments {
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
     let mut rows = Vec::new();
-    for (name, pattern, packed) in layers(arguments, &device)? {
-        let float = arguments.compute.dtype.unwrap_or_default().into();
+    let layers = layers(arguments, &device)?;
+    if layers.iter().any(|layer| layer.is_convolution) {
+        output::note(
+            "convolutions are timed as the product of their weight; `burn-sparse report` times them as they are",
+        );
+    }
+    for Layer { name, pattern, packed, float, .. } in layers {
+        let float = arguments.compute.dtype.map_or(float, FloatType::from);
         let bench = Bench::new(&packed, pattern, float, &device);
         for &batch in &arguments.batch {
             let row = bench.row(batch)?;
-            eprintln!("{} x {}, batch {batch}: {:.2}x", row.rows, row.cols, row.speedup);
+            output::note(&progress(&row));
             rows.push(BenchRow { name: name.clone(), ..row });
         }
     }
@@ -53,14 +61,33 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     output::text(&table(&rows))
 }
 
+/// All that a table would say of speed: of a benchmark that is stopped it is what remains.
+fn progress(row: &BenchRow) -> String {
+    let BenchRow {
+        rows, cols, batch, pattern, sparsity, dense_us, sparse_us, speedup, kernel, ..
+    } = row;
+    let percent = 100.0 * sparsity;
+    format!(
+        "{rows} x {cols}, {pattern} at {percent:.1} %, batch {batch}: {speedup:.2}x, {dense_us:.1} -> {sparse_us:.1} us, \
+         {kernel}"
+    )
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     device: &'a str,
     rows: Vec<BenchRow>,
 }
 
-/// A layer's name, pattern and packed weight.
-type Layer = (Option<String>, Pattern, Packed);
+/// What is timed.
+struct Layer {
+    name: Option<String>,
+    pattern: Pattern,
+    packed: Packed,
+    /// What the checkpoint holds its values in.
+    float: FloatType,
+    is_convolution: bool,
+}
 
 /// The pruned layers of a checkpoint, or random ones of the shapes asked for.
 fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Failure> {
@@ -68,7 +95,13 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
         let (path, checkpoint) = checkpoint::read(path)?;
         let layers: Vec<Layer> = checkpoint
             .packed()
-            .map(|(name, entry)| (Some(name.to_string()), entry.pattern, entry.packed.clone()))
+            .map(|(name, entry)| Layer {
+                name: Some(name.to_string()),
+                pattern: entry.pattern,
+                packed: entry.packed.clone(),
+                float: entry.float,
+                is_convolution: matches!(entry.view, View::Conv { .. }),
+            })
             .collect();
         if layers.is_empty() {
             return Err(format!("{} holds no pruned layer to time", path.display()).into());
@@ -79,6 +112,10 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
     let mut layers = Vec::new();
     // All of it is checked before any of it takes memory.
     for &(rows, cols) in &arguments.shape {
+        refuse_huge(rows, cols)?;
+        for &batch in &arguments.batch {
+            refuse_huge(batch, rows.max(cols))?;
+        }
         for pattern in patterns {
             for &sparsity in &arguments.sparsity {
                 let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);
@@ -97,11 +134,25 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
                 let found = pattern.project(&scores, sparsity, &Search::default())?;
                 let order = found.row_order.as_ref();
                 let packed = Packed::pack(&pattern, &weights, &found.mask, order)?;
-                layers.push((None, pattern, packed));
+                let float = FloatType::default();
+                layers.push(Layer { name: None, pattern, packed, float, is_convolution: false });
             }
         }
     }
     Ok(layers)
+}
+
+/// The most numbers of a matrix that is timed: 8 GB of f32.
+const LARGEST: usize = 1 << 31;
+
+fn refuse_huge(rows: usize, cols: usize) -> Result<(), Failure> {
+    match rows.checked_mul(cols) {
+        Some(numbers) if numbers <= LARGEST => Ok(()),
+        _ => Err(format!(
+            "a matrix of {rows} x {cols} is too large to time: at most {LARGEST} numbers"
+        )
+        .into()),
+    }
 }
 
 fn table(rows: &[BenchRow]) -> String {

@@ -37,7 +37,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.plot {
         write_atomically(path, plot::masks(&checkpoint)?.as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        eprintln!("{}: the masks, drawn", path.display());
+        output::note(&format!("{}: the masks, drawn", path.display()));
     }
     if arguments.json { output::json(&summary) } else { print(&summary) }
 }

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
+use burn_sparse::recipe::{Recipe, Score};
 use burn_sparse_models::{Task, TaskVisitor, with_task};
 use clap::Args;
 
@@ -47,10 +47,12 @@ impl TaskVisitor for Make<'_> {
         let model = task.model(&device);
         let steps_per_epoch = task.train_len().div_ceil(self.recipe.train.batch_size);
         let plan = Plan::new(self.recipe, &model, steps_per_epoch)?;
-        // What an update costs is measured, not guessed: all masks at once, from a cold start.
+        // What an update costs is measured, not guessed: all masks at once, from a cold start, where there is no
+        // gradient to rank by.
         let mut at_once = plan.clone();
         for weight in &mut at_once.weights {
             (weight.schedule.start, weight.schedule.end) = (0, 0);
+            weight.score = Score::Magnitude;
         }
         let started = Instant::now();
         at_once.attach(model)?;

@@ -79,7 +79,7 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
         bad_usage(format!("--cap {}: expected {sparsity} or more, and below 1", task.cap));
     }
     let tensors = prune_file(&arguments.weights, &arguments.out, &task, |tensor| {
-        eprintln!("{}: {:.2} s", tensor.name, tensor.seconds);
+        output::note(&format!("{}: {:.2} s", tensor.name, tensor.seconds));
     })?;
     if arguments.json { output::json(&Report { tensors: &tensors }) } else { print(&tensors) }
 }

@@ -36,14 +36,15 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let (mut rows, mut notes) = (rows(&found), Vec::new());
     let batches: Vec<usize> = arguments.batch.iter().copied().filter(|&batch| batch > 0).collect();
     for row in rows.iter_mut().filter(|_| !batches.is_empty()) {
-        eprintln!("timing {}", if row.name.is_empty() { &row.pattern } else { &row.name });
+        let name = if row.name.is_empty() { &row.pattern } else { &row.name };
+        output::note(&format!("timing {name}"));
         let checkpoint = &found.runs[row.first].checkpoint;
         match measure(checkpoint, arguments.data_dir.as_deref(), &batches, &device) {
             Ok(measured) => row.measured = Some(measured),
             // What was trained is worth reporting without its speed; the rest would fail likewise.
             Err(error) => {
                 notes.push(format!("No times: {error}"));
-                eprintln!("{}", notes[0]);
+                output::note(&notes[0]);
                 break;
             }
         }

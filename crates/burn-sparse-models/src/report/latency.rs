@@ -82,16 +82,19 @@ impl TaskVisitor for Measure<'_> {
         let dense = self.checkpoint.apply(task.model(device), Form::Dense)?;
         let packed = self.checkpoint.apply(task.model(device), Form::Packed)?;
         let data = task.load(self.data_dir, self.seed)?;
-        let samples = |batch: usize| 0..batch.min(task.test_len(&data));
+        // Of a test set with fewer samples, as many as there are: a number is what it says.
+        let mut batches: Vec<usize> =
+            self.batches.iter().map(|&batch| batch.min(task.test_len(&data))).collect();
+        batches.dedup();
         let pass = |model: &T::Model, batch: usize, repeats: usize| {
             for _ in 0..repeats {
-                let batch = task.test_batch(&data, samples(batch), device);
+                let batch = task.test_batch(&data, 0..batch, device);
                 black_box(InferenceStep::step(model, batch));
             }
             // Devices that run behind the host would otherwise only have been told what to do.
             let _ = device.sync();
         };
-        let latency = self.batches.iter().map(|&batch| {
+        let latency = batches.iter().map(|&batch| {
             let [dense, sparse] = alternate(
                 1,
                 [&|repeats| pass(&dense, batch, repeats), &|repeats| pass(&packed, batch, repeats)],
@@ -99,8 +102,7 @@ impl TaskVisitor for Measure<'_> {
             Latency { batch, dense_us: 1e6 * dense, sparse_us: 1e6 * sparse }
         });
         let latency = latency.collect();
-        let by_batch = self
-            .batches
+        let by_batch = batches
             .iter()
             .map(|&batch| (batch, layers(&packed, self.checkpoint, || pass(&packed, batch, 1))));
         let by_batch: Vec<_> = by_batch.collect();

@@ -60,6 +60,12 @@ pub enum RunError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Another process trains in the folder.
+    #[error("another process is training in {}: wait for it, or choose another --run-dir", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// There is nothing to resume.
     #[error("{} holds no run to resume: {reason}", folder.display())]
     NothingToResume {

@@ -43,13 +43,13 @@ impl<T: Task> Session<'_, T> {
         pruned: Pruned<T::Model>,
         state: State,
     ) -> Result<Trained, RunError> {
-        let path = self.folder.checkpoint();
+        let (path, unproven) = (self.folder.checkpoint(), self.folder.unproven());
         let recipe = Some(self.recipe.clone());
         let provenance = Provenance { recipe, ..Provenance::default() };
         let mut checkpoint = Checkpoint::of(&pruned, provenance)?;
-        checkpoint.write(&path, Format::Packed)?;
+        checkpoint.write(&unproven, Format::Packed)?;
 
-        let read = Checkpoint::read(&path)?;
+        let read = Checkpoint::read(&unproven)?;
         let packed = |device: &Device| read.apply(self.task.model(device), Form::Packed);
         // On the CPU, whatever they were trained on: a GPU may multiply dense matrices with fewer bits (CUDA with
         // TF32's ten) than packed ones.
@@ -85,6 +85,8 @@ impl<T: Task> Session<'_, T> {
             "output_difference": difference,
         });
         checkpoint.write(&path, Format::Packed)?;
+        // Left behind, it only costs space.
+        let _ = std::fs::remove_file(unproven);
         Ok(trained)
     }
 

@@ -1,3 +1,4 @@
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -32,14 +33,34 @@ impl RunFolder {
         &self.path
     }
 
+    /// The final checkpoint before it is proven to be the model that was trained.
+    pub(super) fn unproven(&self) -> PathBuf {
+        self.path.join("unproven.safetensors")
+    }
+
     /// The final checkpoint.
     pub fn checkpoint(&self) -> PathBuf {
         self.path.join("checkpoint.safetensors")
     }
 
-    /// Whether a run has begun here.
+    /// Whether a run has begun here; what it wrote counts too where somebody has taken its recipe away.
     pub fn is_begun(&self) -> bool {
-        self.recipe_file().exists()
+        let files = [self.recipe_file(), self.state_file(), self.checkpoint()];
+        files.iter().any(|file| file.exists())
+    }
+
+    /// Keeps other processes from training here for as long as the lock is held.
+    ///
+    /// # Errors
+    /// When one does.
+    pub(super) fn lock(&self) -> Result<Lock, RunError> {
+        let path = self.path.join(".lock");
+        let file = File::create(&path).map_err(|error| fail(&path, error))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(RunError::InUse { folder: self.path.clone() }),
+            // Where a file system knows no locks, a run is better than none.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
+        }
     }
 
     /// Refuses a recipe that is not the run's own.
@@ -58,16 +79,17 @@ impl RunFolder {
     /// Makes the folder for a new run.
     ///
     /// # Errors
-    /// When it holds a run already.
+    /// When it holds a run already, or another process is about to begin one.
     pub(super) fn create(
         &self,
         recipe: &Recipe,
         initial: Option<&Checkpoint>,
-    ) -> Result<(), RunError> {
+    ) -> Result<Lock, RunError> {
+        std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
+        let lock = self.lock()?;
         if self.is_begun() {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
-        std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
         match initial {
             Some(initial) => initial.write(self.initial_file(), Format::Packed)?,
             // A run that was killed before it had a recipe may have left its own.
@@ -78,7 +100,8 @@ impl RunFolder {
                 _ => {}
             },
         }
-        replace(&self.recipe_file(), recipe.to_toml().as_bytes())
+        replace(&self.recipe_file(), recipe.to_toml().as_bytes())?;
+        Ok(lock)
     }
 
     /// The parameters that the run began with, if not with fresh ones.
@@ -90,17 +113,21 @@ impl RunFolder {
     /// The state to go on from, of a run of the same recipe.
     ///
     /// A run that ended before its first save starts again, in `first`.
-    pub(super) fn resume(&self, recipe: &Recipe, first: Phase) -> Result<State, RunError> {
+    ///
+    /// # Errors
+    /// When there is none, or another process is at it.
+    pub(super) fn resume(&self, recipe: &Recipe, first: Phase) -> Result<(State, Lock), RunError> {
         self.expect_recipe(recipe)?;
-        let path = self.path.join("state.json");
+        let lock = self.lock()?;
+        let path = self.state_file();
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(State::new(first));
+                return Ok((State::new(first), lock));
             }
             Err(error) => return Err(fail(&path, error)),
         };
-        serde_json::from_str(&text).map_err(|error| fail(&path, error))
+        Ok((serde_json::from_str(&text).map_err(|error| fail(&path, error))?, lock))
     }
 
     fn other_recipe(&self, stored: &Recipe, wanted: &Recipe) -> RunError {
@@ -179,7 +206,7 @@ impl RunFolder {
         let bytes = optimizer.into_bytes();
         replace(&optimizer_file, &bytes.map_err(|error| fail(&optimizer_file, error))?)?;
         let json = serde_json::to_vec_pretty(&state).map_err(|error| fail(&self.path, error))?;
-        replace(&self.path.join("state.json"), &json)?;
+        replace(&self.state_file(), &json)?;
         for (old, new) in [(old.0, &state.model), (old.1, &state.optimizer)] {
             if !old.is_empty() && old != *new {
                 // Left behind, an old file only costs space.
@@ -208,9 +235,13 @@ impl RunFolder {
     pub(super) fn log(&self, report: &EpochReport) -> Result<(), RunError> {
         let path = self.path.join("epochs.jsonl");
         let line = serde_json::to_string(report).map_err(|error| fail(&path, error))?;
+        // What a kill cut off is a line of its own, and stays the only one that is lost.
+        let cut_off =
+            std::fs::read(&path).is_ok_and(|text| text.last().is_some_and(|&end| end != b'\n'));
+        let line = format!("{}{line}\n", if cut_off { "\n" } else { "" });
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
         let mut file = file.map_err(|error| fail(&path, error))?;
-        writeln!(file, "{line}").map_err(|error| fail(&path, error))
+        file.write_all(line.as_bytes()).map_err(|error| fail(&path, error))
     }
 
     /// What every finished epoch did. One that was repeated after a kill counts once, and a line that a kill cut
@@ -243,6 +274,10 @@ impl RunFolder {
         replace(&self.path.join("results.json"), json)
     }
 
+    fn state_file(&self) -> PathBuf {
+        self.path.join("state.json")
+    }
+
     fn initial_file(&self) -> PathBuf {
         self.path.join("initial.safetensors")
     }
@@ -252,10 +287,48 @@ impl RunFolder {
     }
 }
 
+/// No other process trains in the folder until it is dropped, or the process ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
     write_atomically(path, bytes).map_err(|error| fail(path, error))
 }
 
 fn fail(path: &Path, reason: impl ToString) -> RunError {
     RunError::File { path: path.into(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_epochs_log_only_a_line_that_was_cut_off_is_lost() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = RunFolder::new(temporary.path());
+        let report = |epoch| EpochReport {
+            phase: Phase::Dense,
+            epoch,
+            epochs: 3,
+            loss: 0.5,
+            metric: "accuracy".into(),
+            value: 0.9,
+            sparsity: 0.0,
+            patterns: Default::default(),
+            mask_changed: 0.0,
+            mask_seconds: 0.0,
+            seconds: 1.0,
+        };
+        folder.log(&report(1)).unwrap();
+        folder.log(&report(2)).unwrap();
+        let path = temporary.path().join("epochs.jsonl");
+        let text = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 5]).unwrap();
+        folder.log(&report(2)).unwrap();
+        folder.log(&report(3)).unwrap();
+        assert_eq!(folder.epochs().unwrap(), [report(1), report(2), report(3)]);
+    }
 }

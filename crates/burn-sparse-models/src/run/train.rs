@@ -75,12 +75,9 @@ pub fn train<T: Task>(
     };
     let data = source.load(task, recipe.seed)?;
     let first = if table.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
-    let mut state = match resume {
+    let (mut state, _lock) = match resume {
         true => folder.resume(recipe, first)?,
-        false => {
-            folder.create(recipe, initial.as_ref())?;
-            State::new(first)
-        }
+        false => (State::new(first), folder.create(recipe, initial.as_ref())?),
     };
     let session =
         Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };

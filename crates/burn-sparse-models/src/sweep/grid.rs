@@ -88,6 +88,11 @@ impl Sweep {
         recipe.prune = tables.collect();
         // The varied keys are checked with the rest of the recipe, and the method's come last.
         let recipe = Recipe::parse_with(&recipe.to_toml(), &method.sets)?;
+        if recipe.task != self.recipe.task || recipe.seed != seed {
+            let key = if recipe.seed == seed { "task" } else { "seed" };
+            let reason = format!("is the sweep's own, method {} cannot set it", method.name);
+            return Err(RecipeError::Value { key: key.into(), reason });
+        }
         let method = if method.name.is_empty() { "" } else { &format!("{}/", method.name) };
         let folder = format!("{method}{pattern}-{target}/seed-{seed}");
         Ok(Planned { folder, recipe })

@@ -101,14 +101,20 @@ pub fn sensitivity<T: Task>(
 impl Sensitivity {
     /// The recipe with a table for every weight: the highest sparsity that alone loses no more than `allowed`.
     /// Weights that lose more at any are left out, so they stay dense; nothing comes back where that is all of
-    /// them.
+    /// them. The other keys are those of the recipe's first table, but for what needs several weights: one
+    /// sparsity for all of them, and partitions that grow in turn.
     pub fn recipe(&self, recipe: &Recipe, allowed: f64) -> Option<Recipe> {
         let mut tables: Vec<PruneTable> = Vec::new();
         for trial in self.trials.iter().filter(|trial| trial.loss <= allowed) {
             let Ok(pattern) = trial.pattern.parse::<Pattern>() else { continue };
             let first = recipe.prune.first()?.clone();
             let params = vec![trial.name.clone()];
-            let table = PruneTable { params, except: Vec::new(), ..first };
+            let regrow = match first.regrow {
+                Regrow::GrowAndPrune(_) => Regrow::Never,
+                other => other,
+            };
+            let distribution = Distribution::Uniform;
+            let table = PruneTable { params, except: Vec::new(), distribution, regrow, ..first };
             let table = table.under(pattern, trial.target);
             match tables.iter_mut().find(|old| old.params == table.params) {
                 Some(old) if old.target() < table.target() => *old = table,
@@ -138,6 +144,8 @@ impl Planned {
             score: Score::Magnitude,
             start: Moment::steps(0),
             end: Moment::steps(0),
+            // In steps: an epoch has only one here.
+            every: Moment::steps(1),
             regrow: Regrow::Never,
             decay: 0.0,
             attract: 0.0,

@@ -5,6 +5,7 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse_kernels::{Choice, Predicted, Window, peak_gflops};
 use burn_sparse_pattern::format::{FloatType, PackedEntry};
 use burn_sparse_pattern::{Mask, Packed, Pattern};
+use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -38,6 +39,9 @@ pub struct BenchRow {
     pub pattern: String,
     /// The share of zeros.
     pub sparsity: f64,
+    /// The type of the packed weight's values, as safetensors names it; on a GPU all floats are of the device's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Dtype>,
     /// Median microseconds of Burn's dense layer.
     pub dense_us: f64,
     /// Median microseconds of the packed layer.
@@ -91,6 +95,7 @@ pub struct Bench {
     sparse: Vec<Alone>,
     mask: Mask,
     pattern: Pattern,
+    float: FloatType,
     device: Device,
 }
 
@@ -139,7 +144,7 @@ impl Bench {
         };
         let sparse = dense.iter().map(pack).collect();
         let (features, device) = (kind.features(packed), device.clone());
-        Self { kind, features, dense, sparse, mask, pattern, device }
+        Self { kind, features, dense, sparse, mask, pattern, float, device }
     }
 
     /// Times both on random inputs, tokens or pictures, whose answers agree; samples alternate, so that whatever slows the
@@ -159,6 +164,7 @@ impl Bench {
         );
         // A device that failed on the way would have been fast.
         self.answer(&x)?;
+        let on_cpu = self.device == Device::flex();
         let kept_gflops = 2.0 * (self.mask.kept() * batch) as f64 / sparse_s / 1e9;
         Ok(BenchRow {
             name: None,
@@ -167,11 +173,12 @@ impl Bench {
             batch,
             pattern: self.pattern.to_string(),
             sparsity: self.mask.sparsity(),
+            values: on_cpu.then(|| self.float.dtype()),
             dense_us: dense_s * 1e6,
             sparse_us: sparse_s * 1e6,
             speedup: dense_s / sparse_s,
             kept_gflops,
-            share_of_peak: (self.device == Device::flex()).then(|| kept_gflops / peak()),
+            share_of_peak: on_cpu.then(|| kept_gflops / peak()),
             error,
             kernel: written(choice),
             predicted: choice.and_then(|choice| choice.predicted()),

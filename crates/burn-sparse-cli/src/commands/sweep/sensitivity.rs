@@ -37,7 +37,7 @@ fn write(found: &Sensitivity, sweep: &Sweep, path: &Path, allowed: f64) -> Resul
     })?;
     write_atomically(path, recipe.to_toml().as_bytes())
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    eprintln!("{}: a recipe of {} tables", path.display(), recipe.prune.len());
+    output::note(&format!("{}: a recipe of {} tables", path.display(), recipe.prune.len()));
     Ok(())
 }
 
