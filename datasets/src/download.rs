@@ -195,7 +195,27 @@ mod tests {
         let remote = Remote { url, bytes: CONTENT.len() as u64, sha256: "00" };
         let error = remote.fetch(&path).unwrap_err();
         assert!(error.contains("expected 00"), "{error}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(!path.exists() && !folder.path().join("file.part").exists());
+    }
+
+    #[test]
+    fn who_waits_for_another_s_download_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let other = File::create(folder.path().join("file.lock")).unwrap();
+        other.lock().unwrap();
+        std::thread::scope(|scope| {
+            // There is nobody to ask.
+            let remote = Remote { url: "http://127.0.0.1:9".into(), bytes: 20, sha256: SHA256 };
+            let waits = scope.spawn({
+                let path = &path;
+                move || remote.fetch(path)
+            });
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::fs::write(&path, CONTENT).unwrap();
+            drop(other);
+            waits.join().unwrap().unwrap();
+        });
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn a_loop_of_ones_own_ends_with_the_bits_of_a_train_step() {
     let device = Device::flex().autodiff();
     let model = MlpConfig::new(32, 64, 4).init(&device);
     let recipe: Recipe = RECIPE.parse().unwrap();
-    let plan = Plan::new(&recipe, &model, 1).unwrap();
+    let plan = Plan::new(&recipe, &model, 8).unwrap();
     let sparse = plan.attach(model).unwrap();
     device.seed(3);
     let batches: Vec<_> = (0..8).map(|_| batch(&device)).collect();

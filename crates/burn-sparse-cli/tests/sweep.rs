@@ -97,7 +97,7 @@ fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
     let folder = folder.path();
     // Whatever needs a gradient, many steps an epoch or several weights is the recipe's affair, not a trial's.
     let keys = "every = \"0.25 epochs\"\nscore = \"taylor\"\nregrow = { partitions = 2 }";
-    recipe(folder, "every = \"20 steps\"", keys);
+    recipe(folder, "every = \"20 steps\"", &format!("{keys}\nstart = \"10 steps\""));
     let sweep = ["sweep", "recipe.toml", "--sensitivity", "--run-dir", "grid", "--json"];
     let grid = ["--patterns", "unstructured,balanced(block=16)", "--sparsities", "0.25,0.9375"];
     let common = [&sweep[..], &grid].concat();

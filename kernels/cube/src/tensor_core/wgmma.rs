@@ -127,6 +127,8 @@ pub(super) fn wgmma_kernel<F: Float>(
         read_ids(&mut ids, columns, from, &reach, ring);
     }
 
+    // The ids that are read before a stage is multiplied are of the next copies.
+    let lead = select(multiplies_first, 0, comptime!(tile.depth));
     let steps = (end - begin).div_ceil(comptime!(tile.depth));
     let mut slot = 0usize;
     let mut ahead = comptime!(tile.stages - 1).runtime();
@@ -141,14 +143,14 @@ pub(super) fn wgmma_kernel<F: Float>(
         sync_cube();
         if !multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
-            read_ids(&mut ids, columns, from + comptime!(tile.depth), &reach, ring);
         }
+        // They come while it multiplies, so that the next fence has no loads to wait for.
+        read_ids(&mut ids, columns, from + lead, &reach, ring);
         let a = first_a + slot * comptime!(tile.depth * tile.vector);
         let b = first_b + slot * comptime!(tile.depth * tile.tokens);
         multiply::<F, N>(&mut sums, &memory, reach.base, a, b, tile, element, engine);
         if multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
-            read_ids(&mut ids, columns, from + comptime!(tile.depth), &reach, ring);
         }
         from += comptime!(tile.depth);
         ahead = slot;
