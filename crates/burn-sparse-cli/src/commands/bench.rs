@@ -1,3 +1,4 @@
+use std::iter::{repeat, zip};
 use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
@@ -41,6 +42,9 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
     let mut rows = Vec::new();
     let layers = layers(arguments, &device)?;
+    for (layer, &batch) in layers.iter().flat_map(|layer| zip(repeat(layer), &arguments.batch)) {
+        refuse_huge(batch, layer.packed.rows().max(layer.packed.cols()))?;
+    }
     if layers.iter().any(|layer| layer.is_convolution) {
         output::note(
             "convolutions are timed as the product of their weight; `burn-sparse report` times them as they are",
@@ -113,9 +117,6 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
     // All of it is checked before any of it takes memory.
     for &(rows, cols) in &arguments.shape {
         refuse_huge(rows, cols)?;
-        for &batch in &arguments.batch {
-            refuse_huge(batch, rows.max(cols))?;
-        }
         for pattern in patterns {
             for &sparsity in &arguments.sparsity {
                 let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);

@@ -16,7 +16,8 @@ const TEACHER: &str = "teacher.bpk";
 
 /// A run's folder: `recipe.toml`, `initial.safetensors` where the run began with the parameters of a
 /// checkpoint, `teacher.bpk` with distillation, `epochs.jsonl`, the state to resume from, and at the end
-/// `checkpoint.safetensors` and `results.json`.
+/// `checkpoint.safetensors` and `results.json`. `.lock` is held while a process trains here;
+/// `unproven.safetensors` is a checkpoint that was not found to be the model that was trained.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
