@@ -41,7 +41,7 @@ pack() {
 }
 folder=$(mktemp -d)
 trap 'kill "${packer:-}" 2>/dev/null; pack; rm -rf "$folder"' EXIT
-while sleep 15; do pack; done &
+while sleep 15; do pack; done >/dev/null 2>&1 &
 packer=$!
 tar -C "$folder" -xJf "$bundle" || python3 -m tarfile -e "$bundle" "$folder" || exit 1
 cd "$folder/burn-sparse-gpu" || exit 1
