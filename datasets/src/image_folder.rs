@@ -103,7 +103,9 @@ fn images(
         }
         Ok((label as u8, planes(image.as_raw())))
     };
-    let decoded = files.par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    // In two steps: of several errors the first file's is named, not that of the fastest thread.
+    let decoded: Vec<_> = files.par_iter().map(one).collect();
+    let decoded = decoded.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(ByteImages {
         labels: decoded.iter().map(|(label, _)| *label).collect(),
         pixels: decoded.into_iter().flat_map(|(_, pixels)| pixels).collect(),
