@@ -100,6 +100,7 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
         _order: IntTensor<B>,
         _spec: Spec,
     ) -> FloatTensor<Self> {
+        // As above.
         unimplemented!("second-order gradients of sparse_linear")
     }
 
@@ -134,7 +135,7 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
         _mask: IntTensor<B>,
         _factor: f32,
     ) -> FloatTensor<Self> {
-        // Gradients live on the inner backend.
+        // Gradients live on the inner backend; `functions::drawn` refuses others.
         unimplemented!("second-order gradients of masked")
     }
 }

@@ -32,6 +32,19 @@ impl Window {
             places.div_ceil(self.stride[axis])
         })
     }
+
+    /// [`Self::output`] of an operator that has no empty ones.
+    ///
+    /// # Panics
+    /// When the kernel does not fit.
+    pub(crate) fn output_of(&self, operator: &str, [height, width]: [usize; 2]) -> [usize; 2] {
+        let output = self.output([height, width]);
+        assert!(
+            !output.contains(&0),
+            "{operator}: {self:?} does not fit a picture {height} x {width}"
+        );
+        output
+    }
 }
 
 /// A convolution with a packed kernel, `[out, kernel row · kernel column · in]` with the input channel fastest,
@@ -63,11 +76,7 @@ pub fn sparse_conv2d(
         bias_dims.is_none_or(|dims| dims == [weight.rows]),
         "sparse_conv2d: bias {bias_dims:?}"
     );
-    let [rows, columns] = window.output([height, width]);
-    assert!(
-        rows * columns > 0,
-        "sparse_conv2d: {window:?} does not fit a picture {height} x {width}"
-    );
+    let [rows, columns] = window.output_of("sparse_conv2d", [height, width]);
     if let Some(y) = on_cpu(&x, weight, bias.as_ref(), activation, window) {
         return y;
     }

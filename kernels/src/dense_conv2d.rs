@@ -34,8 +34,7 @@ pub fn dense_conv2d(
     }
     let (x_shape, [out, channels, rows, columns]) = (x.dims(), weight.dims());
     assert_eq!([channels, rows, columns], [x_shape[1], window.kernel[0], window.kernel[1]]);
-    let [height, width] = window.output([x_shape[2], x_shape[3]]);
-    assert!(height * width > 0, "dense_conv2d: {window:?} does not fit a picture {x_shape:?}");
+    window.output_of("dense_conv2d", [x_shape[2], x_shape[3]]);
     let bias = bias.cloned().unwrap_or_else(|| Tensor::zeros([out], &x.device()));
     assert_eq!(bias.dims(), [out], "dense_conv2d: bias");
     if x.is_autodiff() {

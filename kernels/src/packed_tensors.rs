@@ -151,7 +151,7 @@ impl PackedTensors {
             }
             Layout::Balanced { block, kept } => {
                 let index: Vec<u8> = read(self.index.clone().into_data().convert::<u8>());
-                let per_row = values.len() / (self.rows.div_ceil(TILE_ROWS) * TILE_ROWS);
+                let per_row = self.kept_per_row();
                 let at = |i: usize| interleaved(i / per_row, i % per_row, per_row);
                 let all = 0..self.rows * per_row;
                 let kept_values = all.clone().map(|i| values[at(i)]).collect();
@@ -178,6 +178,11 @@ impl PackedTensors {
                 Packed::Unstructured(UnstructuredPacked::new(rows, cols, bitmask, rising)?)
             }
         })
+    }
+
+    /// Kept weights of a row of a [`Layout::Balanced`]: a short last block may keep another number than the layout says.
+    pub(crate) fn kept_per_row(&self) -> usize {
+        self.values.dims()[0] / self.rows.div_ceil(TILE_ROWS)
     }
 
     /// Calls `each(row, column, index of the value)` for every kept weight, padding left out.
@@ -239,6 +244,7 @@ fn bytes(bytes: Vec<u8>, device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(bytes, shape), (device, DType::U8))
 }
 
+/// The elements of data that its caller has converted to `E`: it cannot be of another type.
 fn read<E: burn::tensor::Element>(data: TensorData) -> Vec<E> {
     data.try_into_vec().expect("converted to this type")
 }

@@ -17,6 +17,10 @@ impl PackedTensors {
             Layout::Balanced { .. } => TILE_ROWS,
             Layout::Rows => 1,
         };
+        let per_row = |part: &Self| match part.layout {
+            Layout::Balanced { .. } => Some(part.kept_per_row()),
+            Layout::Grouped { .. } | Layout::Rows => None,
+        };
         let fit = parts.iter().enumerate().all(|(at, part)| {
             (part.cols, part.layout, per_row(part)) == (first.cols, first.layout, per_row(first))
                 && part.values.dtype() == first.values.dtype()
@@ -55,13 +59,5 @@ impl PackedTensors {
             order: together(orders, &first.order),
             checked: Checked::default(),
         })
-    }
-}
-
-/// The values of a row that is packed in blocks: a short last block may keep another number than its layout says.
-fn per_row(part: &PackedTensors) -> Option<usize> {
-    match part.layout {
-        Layout::Balanced { .. } => part.values.dims()[0].checked_div(part.rows.div_ceil(TILE_ROWS)),
-        Layout::Grouped { .. } | Layout::Rows => None,
     }
 }

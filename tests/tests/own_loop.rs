@@ -10,7 +10,7 @@ use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
 use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 
-/// Masks that move, drawn to zero, so that every part of a step has work.
+/// Masks that move by gradients, so that every part of a step has work.
 const RECIPE: &str = r#"
     version = 1
     task = "test"

@@ -69,13 +69,12 @@ impl Clusters {
 
     /// Points `[count, FEATURES]` and their classes `[count]`.
     fn draw(&self, count: usize, device: &Device) -> (Tensor<2>, Tensor<1, Int>) {
-        let device = device.clone();
         let class = Distribution::Uniform(0.0, CLASSES as f64);
         let classes = Tensor::<1>::random([count], class, &Device::flex()).int();
         let noise = Distribution::Normal(0.0, 3.0);
         let points = self.centres.clone().select(0, classes.clone());
         let points = points + Tensor::random([count, FEATURES], noise, &Device::flex());
-        (points.to_device(&device), classes.to_device(&device))
+        (points.to_device(device), classes.to_device(device))
     }
 }
 

@@ -1,4 +1,3 @@
-use std::iter::{repeat, zip};
 use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
@@ -42,8 +41,10 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
     let mut rows = Vec::new();
     let layers = layers(arguments, &device)?;
-    for (layer, &batch) in layers.iter().flat_map(|layer| zip(repeat(layer), &arguments.batch)) {
-        refuse_huge(batch, layer.packed.rows().max(layer.packed.cols()))?;
+    for layer in &layers {
+        for &batch in &arguments.batch {
+            refuse_huge(batch, layer.packed.rows().max(layer.packed.cols()))?;
+        }
     }
     if layers.iter().any(|layer| layer.is_convolution) {
         output::note(

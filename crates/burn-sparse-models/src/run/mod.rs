@@ -3,6 +3,7 @@
 //! burn-train's `SupervisedTraining` runs `Sparse<M>` as it is; this loop exists because a run must
 //! also stop and continue in the middle of an epoch and end with the same bits.
 
+mod epochs;
 mod error;
 mod finish;
 mod folder;
