@@ -1,26 +1,26 @@
-/// Colour images of equal size with labels, a byte for each channel of a pixel.
+/// Labeled color images of equal size, with one byte per channel of a pixel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByteImages {
-    /// `[count, channels, height, width]`.
+    /// Pixels of all images, `[count, channels, height, width]`.
     pub pixels: Vec<u8>,
-    /// The class of each image.
+    /// Class of each image.
     pub labels: Vec<u8>,
-    /// Channels, height, width.
+    /// Shape of an image: channels, height, width.
     pub shape: [usize; 3],
 }
 
 impl ByteImages {
-    /// The number of images.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// One image, `[channels, height, width]`.
+    /// Returns one image, `[channels, height, width]`.
     pub fn image(&self, index: usize) -> &[u8] {
         let size = self.shape.iter().product::<usize>();
         &self.pixels[index * size..(index + 1) * size]
@@ -30,8 +30,8 @@ impl ByteImages {
 /// Training and test images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByteImageSet {
-    /// What is trained on.
+    /// Training images.
     pub train: ByteImages,
-    /// What is tested on.
+    /// Test images.
     pub test: ByteImages,
 }

@@ -1,4 +1,4 @@
-//! CIFAR-10 (Krizhevsky, 2009): 50 000 and 10 000 colour images of 32 x 32 in ten classes.
+//! CIFAR-10 (Krizhevsky, 2009): 50 000 training and 10 000 test color images of 32 x 32 in ten classes.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,13 +10,13 @@ use crate::download::{Remote, cached};
 use crate::image_folder::{self, Expected};
 use crate::{ByteImageSet, ByteImages, DatasetError};
 
-/// Training images.
+/// Number of training images.
 pub const TRAIN: usize = 50_000;
-/// Test images.
+/// Number of test images.
 pub const TEST: usize = 10_000;
 /// Pixels along a side.
 pub const SIDE: usize = 32;
-/// The classes, in the order of their labels.
+/// Names of the classes, in the order of their labels.
 pub const CLASSES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
@@ -25,18 +25,19 @@ const BINARY: &str = "cifar-10-binary.tar.gz";
 const URL: &str = "https://www.cs.toronto.edu/~kriz/";
 const BYTES: u64 = 170_052_171;
 const SHA256: &str = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd";
-/// The same images as JPEG files, a folder for each class.
+/// Archive of the same images as JPEG files, with one folder per class.
 const FOLDERS: &str = "cifar10-jpg.tgz";
 
-/// A label and three planes of pixels.
+/// Bytes of a record: a label and three planes of pixels.
 const RECORD: usize = 1 + 3 * SIDE * SIDE;
 
 /// Loads CIFAR-10 from `folder` (or its subfolder `cifar10`), which holds the published
-/// `cifar-10-binary.tar.gz`, the images as `cifar10-jpg.tgz`, or those unpacked (`train/CLASS/NAME.jpg`);
-/// without one, from the cache of the system, which is filled by a download first.
+/// `cifar-10-binary.tar.gz`, the images as `cifar10-jpg.tgz`, or those unpacked (`train/CLASS/NAME.jpg`). Without a
+/// folder, loads it from the system cache, downloading it first if needed.
 ///
 /// # Errors
-/// Names the files and the folder they were looked for in, and what a file holds that it should not.
+/// Returns an error that names the missing files and the folder that was searched, or the unexpected content of a
+/// file.
 pub fn load(folder: Option<&Path>) -> Result<ByteImageSet, DatasetError> {
     let path = match folder {
         Some(folder) => local(folder)?,
@@ -75,7 +76,7 @@ fn downloaded() -> Result<PathBuf, DatasetError> {
     cached(NAME, "cifar10", BINARY, &remote)
 }
 
-/// The published archive: five training batches and one for tests, of `batch` records each.
+/// Reads the published archive: five training batches and one test batch, of `batch` records each.
 fn binary(path: &Path, batch: usize) -> Result<ByteImageSet, DatasetError> {
     let read = |source| DatasetError::Read { path: path.into(), source };
     let fail = |what, found: String, expected: String| DatasetError::Content {
@@ -169,7 +170,7 @@ mod tests {
         ];
         let mut files: Vec<_> =
             names.iter().enumerate().map(|(n, name)| (*name, record(n as u8, n))).collect();
-        // Batches may come in any order, and with other files between.
+        // Batches may be in any order, with other files in between.
         files.reverse();
         files.insert(2, ("cifar-10-batches-bin/readme.html", b"<html>".to_vec()));
         files.push(("cifar-10-batches-bin/test_batch.bin", test));

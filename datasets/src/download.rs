@@ -1,4 +1,4 @@
-//! One file from the web, whole and with the right checksum or not at all; a broken download goes on
+//! Download of a single file, complete and with the right checksum or not at all; an interrupted download resumes
 //! where it stopped.
 
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::DatasetError;
 
-/// A file as its publisher offers it.
+/// Published file that can be downloaded.
 pub(crate) struct Remote {
     pub(crate) url: String,
     pub(crate) bytes: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Remote {
 
 const CHUNK: usize = 1 << 16;
 
-/// `file` in the cache of the system, where it is downloaded to first if it is not there.
+/// Returns the path of `file` in the system cache, downloading it first if it is not there.
 pub(crate) fn cached(
     dataset: &'static str,
     folder: &str,
@@ -38,7 +38,7 @@ pub(crate) fn cached(
 }
 
 impl Remote {
-    /// Puts the file at `path`. What has arrived waits in `path.part`.
+    /// Downloads the file to `path`. A partial download is kept in `path.part`.
     pub(crate) fn fetch(&self, path: &Path) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
         if let Some(folder) = path.parent() {
@@ -47,8 +47,8 @@ impl Remote {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        // Two processes that want it at once: the second waits, and finds it. Where a file system knows no locks,
-        // the checksum still decides.
+        // If two processes download the file at once, the second waits and then finds it. On a file system without
+        // locks, the checksum still decides.
         let lock = File::create(path.with_added_extension("lock")).map_err(text)?;
         let _ = lock.lock();
         if path.is_file() {
@@ -60,14 +60,14 @@ impl Remote {
         }
         let found = sha256(&part).map_err(text)?;
         if found != self.sha256 {
-            // It can only be thrown away: going on from it would never end well.
+            // Removed because resuming from it would never give the right checksum.
             let _ = std::fs::remove_file(&part);
             return Err(format!("its SHA-256 is {found}, expected {}", self.sha256));
         }
         std::fs::rename(&part, path).map_err(text)
     }
 
-    /// Receives the bytes from `there` on.
+    /// Downloads the bytes from offset `there` on.
     fn receive(&self, part: &Path, there: u64) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
         tracing::info!(url = %self.url, from = there, of = self.bytes, "downloading");
@@ -77,7 +77,7 @@ impl Remote {
             from => request.header("Range", format!("bytes={from}-")),
         };
         let mut response = request.call().map_err(|error| error.to_string())?;
-        // A server that does not know ranges sends everything again.
+        // A server that does not support ranges sends the whole file again.
         let goes_on = response.status().as_u16() == 206;
         let there = if goes_on { there } else { 0 };
         let mut file = OpenOptions::new();
@@ -87,7 +87,7 @@ impl Remote {
         file.sync_all().map_err(text)
     }
 
-    /// Copies the rest of the file; a tenth of it is a line of the log.
+    /// Copies the rest of the file, logging the progress at every tenth.
     fn copy(&self, mut from: impl Read, to: &mut File, mut there: u64) -> Result<(), String> {
         let mut chunk = vec![0; CHUNK];
         let mut said = there * 10 / self.bytes;
@@ -116,7 +116,7 @@ impl Remote {
     }
 }
 
-/// A checksum as publishers write it.
+/// Formats a checksum as lowercase hexadecimal, as publishers write it.
 pub(crate) fn hex(checksum: &[u8]) -> String {
     checksum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -144,7 +144,8 @@ mod tests {
     const CONTENT: &[u8] = b"a file of 28 bytes, no more.";
     const SHA256: &str = "1085b299a165c90ea8122b7a5aff3dbe37397172cf3132180fb6fb635a9cd148";
 
-    /// Answers every request: with `first` bytes to the first, and then with what ranges ask for.
+    /// Starts a server that cuts its first response off after `first` bytes and answers later requests, including
+    /// ranges, in full. Returns its URL.
     fn server(first: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/file", listener.local_addr().unwrap());
@@ -163,7 +164,7 @@ mod tests {
                 }
                 let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
                 let to = if number == 0 { first } else { CONTENT.len() };
-                // What is promised and what is sent differ where the line breaks.
+                // The promised length exceeds the bytes sent where the connection breaks.
                 let promised = CONTENT.len() - from;
                 let head = format!("HTTP/1.1 {status}\r\nContent-Length: {promised}\r\n\r\n");
                 stream.write_all(head.as_bytes()).unwrap();
@@ -205,7 +206,7 @@ mod tests {
         let other = File::create(folder.path().join("file.lock")).unwrap();
         other.lock().unwrap();
         std::thread::scope(|scope| {
-            // There is nobody to ask.
+            // No server listens on this port.
             let remote = Remote { url: "http://127.0.0.1:9".into(), bytes: 20, sha256: SHA256 };
             let waits = scope.spawn({
                 let path = &path;

@@ -2,52 +2,52 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a data set cannot be loaded.
+/// Error from loading a dataset.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// The folder that was named does not hold the files.
+    /// The given folder does not contain the files.
     #[error(
         "{dataset} needs {} in {}{found}",
         files.join(", "),
         folder.display()
     )]
     Missing {
-        /// The data set.
+        /// Name of the dataset.
         dataset: &'static str,
-        /// The files that are missing.
+        /// Files that are missing.
         files: Vec<String>,
-        /// Where they were looked for.
+        /// Folder that was searched.
         folder: PathBuf,
-        /// What there was instead, and what to do.
+        /// End of the message: what was found instead, and what to do.
         found: String,
     },
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system answered.
+        /// Error from the operating system.
         source: std::io::Error,
     },
-    /// A file that is not what its name says.
+    /// A file does not have the expected content.
     #[error("{}: {what} is {found}, expected {expected}", path.display())]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The field.
+        /// Field that is wrong.
         what: &'static str,
-        /// What it holds.
+        /// Value that was found.
         found: String,
-        /// What it should.
+        /// Value that was expected.
         expected: String,
     },
-    /// Text that no vocabulary can be learnt from.
+    /// No vocabulary can be learned from the text.
     #[error("the text of {dataset} cannot be cut into tokens: {reason}")]
     Tokens {
-        /// The data set.
+        /// Name of the dataset.
         dataset: &'static str,
-        /// What went wrong.
+        /// Cause of the failure.
         reason: String,
     },
     /// The download failed.
@@ -58,15 +58,15 @@ pub enum DatasetError {
         files.join(", ")
     )]
     Download {
-        /// The data set.
+        /// Name of the dataset.
         dataset: &'static str,
-        /// The address.
+        /// Address of the download.
         url: String,
-        /// What went wrong.
+        /// Cause of the failure.
         reason: String,
-        /// Where the files would go.
+        /// Folder that the files would be stored in.
         folder: PathBuf,
-        /// All files of the data set.
+        /// Names of the files that could not be downloaded.
         files: Vec<String>,
     },
 }

@@ -1,7 +1,7 @@
-//! Glyphs: ten classes of 28 x 28 images, drawn from strokes, bent by random affine maps, with noise
-//! and stray strokes. Everything follows from a seed; nothing is downloaded.
+//! Glyphs: ten classes of 28 x 28 images, drawn from strokes and distorted by random affine maps, with noise
+//! and stray strokes. Generated from a seed, without any download.
 //!
-//! A linear model stays well under 95 %, a small network does not: the set tells a working training
+//! A linear model stays well under 95 % accuracy and a small network does not, so the dataset tells a working training
 //! loop from a broken one in seconds.
 
 use rand::{Rng, RngExt, SeedableRng};
@@ -15,7 +15,7 @@ const CLASSES: usize = 10;
 
 /// Strokes of each class, as points on a 0 to 1 square.
 const STROKES: [&[&[(f32, f32)]]; CLASSES] = [
-    // ring, bar, hook, double hook, fork, angle, loop below, roof, two loops, loop above
+    // In order: ring, bar, hook, double hook, fork, angle, loop below, roof, two loops, loop above.
     &[&[(0.5, 0.1), (0.8, 0.3), (0.8, 0.7), (0.5, 0.9), (0.2, 0.7), (0.2, 0.3), (0.5, 0.1)]],
     &[&[(0.35, 0.25), (0.55, 0.1), (0.55, 0.9)]],
     &[&[(0.2, 0.3), (0.5, 0.1), (0.8, 0.3), (0.2, 0.9), (0.8, 0.9)]],
@@ -31,12 +31,12 @@ const STROKES: [&[&[(f32, f32)]]; CLASSES] = [
     &[&[(0.75, 0.35), (0.5, 0.5), (0.25, 0.3), (0.5, 0.1), (0.75, 0.3), (0.72, 0.6), (0.5, 0.9)]],
 ];
 
-/// The number of training images of [`generate`]'s default.
+/// Default number of training images for [`generate`].
 pub const TRAIN: usize = 20_000;
-/// The number of test images of [`generate`]'s default.
+/// Default number of test images for [`generate`].
 pub const TEST: usize = 4_000;
 
-/// Draws `train` and `test` images; the two never share an image's random numbers.
+/// Generates `train` training and `test` test images; every image has its own stream of random numbers.
 pub fn generate(seed: u64, train: usize, test: usize) -> ImageSet {
     ImageSet { train: draw_all(seed, 0, train), test: draw_all(seed, 1, test) }
 }
@@ -45,7 +45,7 @@ fn draw_all(seed: u64, split: u64, count: usize) -> Images {
     let mut pixels = vec![0.0; count * SIDE * SIDE];
     pixels.par_chunks_mut(SIDE * SIDE).enumerate().for_each(|(index, image)| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        // One stream an image, so that images do not depend on how threads share them out.
+        // One stream per image, so that images do not depend on how threads share the work.
         random.set_stream(2 * index as u64 + split);
         draw(index % CLASSES, image, &mut random);
     });
@@ -61,7 +61,7 @@ fn draw(class: usize, image: &mut [f32], random: &mut impl Rng) {
             line(image, map.apply(pair[0]), map.apply(pair[1]), thickness, 1.0);
         }
     }
-    // A stray stroke, as strong as the glyph's own, makes single pixels say little.
+    // A stray stroke, as strong as those of the glyph, makes single pixels less informative.
     let point = |random: &mut dyn FnMut() -> f32| (random() * SIDE as f32, random() * SIDE as f32);
     let mut uniform = || random.random_range(0.0..1.0_f32);
     let from = point(&mut uniform);
@@ -75,7 +75,7 @@ fn draw(class: usize, image: &mut [f32], random: &mut impl Rng) {
     }
 }
 
-/// Rotation, shear, scale and shift from the unit square to pixels.
+/// Affine map from the unit square to pixels: rotation, shear, scale and shift.
 struct Affine {
     a: [f32; 4],
     shift: (f32, f32),
@@ -100,7 +100,7 @@ impl Affine {
     }
 }
 
-/// Brightens every pixel by its nearness to the segment.
+/// Draws a line segment: brightens every pixel according to its distance from the segment.
 fn line(image: &mut [f32], from: (f32, f32), to: (f32, f32), thickness: f32, strength: f32) {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let squared = (dx * dx + dy * dy).max(1e-6);

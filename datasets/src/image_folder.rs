@@ -1,4 +1,4 @@
-//! Images as files, a folder for each class: `train/CLASS/NAME.jpg`, `test/CLASS/NAME.jpg`, unpacked or as
+//! Image files in one folder per class: `train/CLASS/NAME.jpg`, `test/CLASS/NAME.jpg`, unpacked or as
 //! one `.tar.gz`.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::{ByteImageSet, ByteImages, DatasetError};
 
-/// What an image folder must hold.
+/// Expected content of an image folder.
 pub(crate) struct Expected<'a> {
     pub(crate) classes: &'a [&'a str],
     pub(crate) side: usize,
@@ -19,13 +19,13 @@ pub(crate) struct Expected<'a> {
     pub(crate) test: usize,
 }
 
-/// An image of 32 x 32 has a few thousand bytes; one of a million is something else.
+/// Limit on the bytes read from a file: a 32 x 32 image has a few thousand, so a file of a million is something else.
 const LARGEST: u64 = 1 << 20;
 
-/// Encoded images by their path inside the folder, which gives them one order everywhere.
+/// Encoded images by their path inside the folder; sorting by path gives the same order on every system.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// The images of `path`, a folder or a `.tar.gz`.
+/// Loads the images of `path`, a folder or a `.tar.gz`.
 pub(crate) fn load(path: &Path, expected: &Expected<'_>) -> Result<ByteImageSet, DatasetError> {
     let read = |source| DatasetError::Read { path: path.into(), source };
     let files = if path.is_dir() { unpacked(path) } else { archived(path) }.map_err(read)?;
@@ -103,7 +103,7 @@ fn images(
         }
         Ok((label as u8, planes(image.as_raw())))
     };
-    // In two steps: of several errors the first file's is named, not that of the fastest thread.
+    // Two steps, so that of several errors that of the first file is returned, not that of the fastest thread.
     let decoded: Vec<_> = files.par_iter().map(one).collect();
     let decoded = decoded.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(ByteImages {
@@ -113,7 +113,7 @@ fn images(
     })
 }
 
-/// `[height, width, 3]` to `[3, height, width]`.
+/// Reorders pixels from `[height, width, 3]` to `[3, height, width]`.
 fn planes(pixels: &[u8]) -> Vec<u8> {
     (0..3).flat_map(|channel| pixels.iter().skip(channel).step_by(3).copied()).collect()
 }

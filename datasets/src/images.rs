@@ -1,26 +1,26 @@
-/// Grey images of equal size with labels, pixels from 0 to 1.
+/// Labeled grayscale images of equal size, with pixels from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Images {
-    /// `[count, height · width]`.
+    /// Pixels of all images, `[count, height · width]`.
     pub pixels: Vec<f32>,
-    /// The class of each image.
+    /// Class of each image.
     pub labels: Vec<u8>,
-    /// Pixels of an image.
+    /// Number of pixels per image.
     pub size: usize,
 }
 
 impl Images {
-    /// The number of images.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The pixels of one image.
+    /// Returns the pixels of one image.
     pub fn image(&self, index: usize) -> &[f32] {
         &self.pixels[index * self.size..(index + 1) * self.size]
     }
@@ -29,8 +29,8 @@ impl Images {
 /// Training and test images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageSet {
-    /// What is trained on.
+    /// Training images.
     pub train: Images,
-    /// What is tested on.
+    /// Test images.
     pub test: Images,
 }

@@ -1,11 +1,11 @@
-//! The data sets of burn-sparse's tasks.
+//! Datasets for the tasks of burn-sparse.
 //!
 //! - [`glyphs`]: ten classes of distorted glyphs, generated from a seed; needs no download.
-//! - [`mnist`]: local IDX files, plain or gzip, or a download with checksums.
-//! - [`cifar10`]: the published archive, local or a download with a checksum that goes on where it broke,
-//!   or image files in a folder for each class.
-//! - [`multi30k`]: English sentences and their German translations, local or a download with checksums.
-//! - [`text`]: Tiny Shakespeare, local or a download with a checksum, or any text file.
+//! - [`mnist`]: IDX files, plain or gzip, local or downloaded and verified by checksums.
+//! - [`cifar10`]: the published archive, local or downloaded (verified by a checksum, resumed if interrupted), or
+//!   image files in one folder per class.
+//! - [`multi30k`]: English sentences and their German translations, local or downloaded and verified by checksums.
+//! - [`text`]: Tiny Shakespeare, local or downloaded and verified by a checksum, or any text file.
 
 mod byte_images;
 mod download;

@@ -1,4 +1,4 @@
-//! MNIST (LeCun, Cortes, Burges): 60 000 and 10 000 digits of 28 x 28, in IDX files.
+//! MNIST (LeCun, Cortes, Burges): 60 000 training and 10 000 test digits of 28 x 28, in IDX files.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ const NAME: &str = "MNIST";
 const URL: &str = "https://storage.googleapis.com/cvdf-datasets/mnist/";
 const SIDE: usize = 28;
 
-/// A file, the bytes and SHA-256 of its public download (with .gz), and its number of items.
+/// Name of a file, the size in bytes and SHA-256 of its public download (with .gz), and its number of items.
 struct Source {
     name: &'static str,
     bytes: u64,
@@ -47,15 +47,16 @@ const TEST_LABELS: Source = Source {
 };
 const ALL: [&Source; 4] = [&TRAIN_IMAGES, &TRAIN_LABELS, &TEST_IMAGES, &TEST_LABELS];
 
-/// Loads MNIST from `folder` (or its subfolder `mnist`); without one, from the cache of the system,
-/// which is filled by a download first.
+/// Loads MNIST from `folder` (or its subfolder `mnist`). Without a folder, loads it from the system cache,
+/// downloading it first if needed.
 ///
 /// # Errors
-/// Names the files and the folder they were looked for in.
+/// Returns an error that names the missing files and the folder that was searched, or the file that cannot be read or
+/// has unexpected content.
 pub fn load(folder: Option<&Path>) -> Result<ImageSet, DatasetError> {
     let folder = folder.map(local).transpose()?;
     let file = |source: &Source| match &folder {
-        // It was there a moment ago; if it is gone, reading it says so.
+        // `local` has found the file; if it is gone since, reading it returns the error.
         Some(folder) => Ok(path_of(folder, source).unwrap_or_else(|| folder.join(source.name))),
         None => downloaded(source),
     };
@@ -70,7 +71,7 @@ pub fn load(folder: Option<&Path>) -> Result<ImageSet, DatasetError> {
     })
 }
 
-/// The folder itself or its subfolder `mnist`, whichever has all files.
+/// Returns the folder itself or its subfolder `mnist`, whichever has all files.
 fn local(folder: &Path) -> Result<PathBuf, DatasetError> {
     for candidate in [folder.to_path_buf(), folder.join("mnist")] {
         if missing(&candidate).is_empty() {
@@ -119,7 +120,7 @@ fn labels_of(path: &Path, source: &Source) -> Result<Vec<u8>, DatasetError> {
     }
 }
 
-/// The payload of an IDX file of unsigned bytes: `[items, shape…]`.
+/// Reads the payload of an IDX file of unsigned bytes, `[items, shape…]`, and checks its header.
 fn items(path: &Path, source: &Source, shape: &[usize]) -> Result<Vec<u8>, DatasetError> {
     let fail = |what, found: String, expected: String| {
         Err(DatasetError::Content { path: path.into(), what, found, expected })
@@ -156,7 +157,7 @@ fn items(path: &Path, source: &Source, shape: &[usize]) -> Result<Vec<u8>, Datas
     Ok(bytes[header..].to_vec())
 }
 
-/// Reads a plain or gzip file, refusing to unpack more than one byte past `limit`.
+/// Reads a plain or gzip file, up to one byte past `limit` (uncompressed).
 fn read(path: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
     let (file, mut bytes) = (File::open(path)?, Vec::new());
     let limit = limit as u64 + 1;

@@ -1,4 +1,5 @@
-//! Multi30k, task 1 (Elliott et al., 2016): 29 000 and 1000 descriptions of pictures, in English and German.
+//! Multi30k, task 1 (Elliott et al., 2016): 29 000 training and 1000 test descriptions of images, in English and
+//! German.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,41 +11,41 @@ use sha2::{Digest, Sha256};
 use crate::DatasetError;
 use crate::download::{Remote, cached, hex};
 
-/// Training sentences.
+/// Number of training sentences.
 pub const TRAIN: usize = 29_000;
 
-/// Sentences and what they are in another language, in the same order.
+/// Sentences and their translations, in the same order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Translations {
-    /// English.
+    /// English sentences.
     pub sources: Vec<String>,
-    /// German.
+    /// German sentences.
     pub targets: Vec<String>,
 }
 
 /// Training and test sentences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranslationSet {
-    /// What is trained on.
+    /// Training sentences.
     pub train: Translations,
-    /// What is tested on.
+    /// Test sentences.
     pub test: Translations,
 }
 
 const NAME: &str = "Multi30k";
-/// More bytes than any of the files has.
+/// Limit on the uncompressed bytes read from a file, larger than any of the files.
 const LIMIT: u64 = 1 << 24;
-/// At one commit: a training file has been replaced since.
+/// Address pinned to one commit, because a training file has been replaced since.
 const URL: &str = "https://raw.githubusercontent.com/multi30k/dataset/\
                    c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab/data/task1/raw/";
 
-/// A published file.
+/// Published file of the dataset.
 struct Part {
     file: &'static str,
     bytes: u64,
     sha256: &'static str,
-    /// Of what is packed in it. The tokens of a model are learnt from the sentences it is trained on: among other
-    /// sentences its checkpoint would have no meaning.
+    /// SHA-256 of the uncompressed text. A model's tokens are learned from its training sentences: with other
+    /// sentences, its checkpoint would be meaningless.
     text_sha256: &'static str,
 }
 
@@ -76,11 +77,12 @@ const PARTS: [Part; 4] = [
 ];
 
 /// Loads the sentences from `folder` (or its subfolder `multi30k`), which holds `train.en`, `train.de`,
-/// `test_2016_flickr.en` and `test_2016_flickr.de`, plain or as `.gz`; without one, from the cache of the
-/// system, which is filled by a download first.
+/// `test_2016_flickr.en` and `test_2016_flickr.de`, plain or as `.gz`. Without a folder, loads them from the system
+/// cache, downloading them first if needed.
 ///
 /// # Errors
-/// Names the files and the folder they were looked for in, and a file with another text than the published one.
+/// Returns an error that names the required files and the folder that was searched, or the file that cannot be read or
+/// whose text differs from the published one.
 pub fn load(folder: Option<&Path>) -> Result<TranslationSet, DatasetError> {
     read(folder, &PARTS)
 }
@@ -123,7 +125,7 @@ fn downloaded(part: &Part) -> Result<PathBuf, DatasetError> {
     cached(NAME, "multi30k", part.file, &remote)
 }
 
-/// The lines of a file.
+/// Reads the lines of a file and checks the SHA-256 of its text.
 fn lines(path: &Path, part: &Part) -> Result<Vec<String>, DatasetError> {
     let fail = |source| DatasetError::Read { path: path.into(), source };
     let file = File::open(path).map_err(fail)?;
@@ -156,7 +158,7 @@ mod tests {
 
     const SENTENCES: [&str; 4] = ["a\nb\n", "A\nB ä\n", "c\n", "C\n"];
 
-    /// The files, with other sentences.
+    /// Returns the published files with the checksums of other sentences.
     fn parts() -> [Part; 4] {
         std::array::from_fn(|at| {
             let Part { file, bytes, sha256, .. } = PARTS[at];

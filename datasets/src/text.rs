@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use crate::DatasetError;
 use crate::download::{Remote, cached};
 
-/// A text: its first nine tenths to train on, the rest to test on.
+/// Text split for training (the first nine tenths) and testing (the rest).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// What is trained on.
+    /// Bytes of the training text.
     pub train: Vec<u8>,
-    /// What is tested on.
+    /// Bytes of the test text.
     pub test: Vec<u8>,
 }
 
@@ -21,12 +21,12 @@ const URL: &str =
 const BYTES: u64 = 1_115_394;
 const SHA256: &str = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed";
 
-/// Loads a text: the file that `path` names, or `input.txt` of the folder or of its subfolder
-/// `tinyshakespeare`; without a path, Tiny Shakespeare from the cache of the system, which is filled by a
-/// download first. Both parts are to have `least` bytes.
+/// Loads a text: the file that `path` names, or `input.txt` in that folder or in its subfolder `tinyshakespeare`.
+/// Without a path, loads Tiny Shakespeare from the system cache, downloading it first if needed. Both parts must have
+/// at least `least` bytes.
 ///
 /// # Errors
-/// Names what is missing, and a text that is too short.
+/// Returns an error that names the missing file, or if the text cannot be read or is too short.
 pub fn load(path: Option<&Path>, least: usize) -> Result<Text, DatasetError> {
     let path = match path {
         Some(path) => local(path)?,

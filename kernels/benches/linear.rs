@@ -1,7 +1,7 @@
-//! The packed operator against Burn's dense product, alternating in one run: `cargo bench --workspace
+//! Benchmarks the packed operator against Burn's dense product, alternating in one run: `cargo bench --workspace
 //! --bench linear [-- WORD ...]`, where every word must occur in a case's name
-//! (`shfl-bw(vector=32) 1024x1024 75 % batch 128`); words that are patterns take the place of the usual
-//! ones (`balanced(block=50)`).
+//! (`shfl-bw(vector=32) 1024x1024 75 % batch 128`); words that are patterns (`balanced(block=50)`) replace the
+//! default patterns.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -16,9 +16,9 @@ const PATTERNS: [&str; 3] = ["shfl-bw(vector=32)", "balanced(block=32)", "unstru
 const SPARSITIES: [f64; 2] = [0.75, 0.9];
 const BATCHES: [usize; 5] = [1, 16, 32, 128, 512];
 
-/// Alternating pairs of samples, after one to warm up.
+/// Number of alternating pairs of samples, after one warm-up pair.
 const SAMPLES: usize = 15;
-/// Seconds of one sample at least, so that the clock's own grain does not show.
+/// Minimum seconds of one sample, so that the clock's resolution does not matter.
 const SAMPLE_SECONDS: f64 = 2e-3;
 
 fn main() {
@@ -49,7 +49,7 @@ fn main() {
     }
 }
 
-/// A random weight, dense and packed.
+/// Random weight, dense and packed.
 struct Layer {
     dense: Tensor<2>,
     packed: PackedTensors,

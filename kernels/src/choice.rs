@@ -4,38 +4,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::KernelName;
 
-/// Which kernel runs for a packed weight, and why.
+/// Kernel that runs for a packed weight, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Choice {
     /// A sparse kernel.
     Sparse {
-        /// The name that reports print.
+        /// Name of the kernel, as reports print it.
         name: KernelName,
-        /// What the choice rests on, where it rests on measured costs.
+        /// Predicted times that the choice is based on, if any.
         predicted: Option<Predicted>,
     },
     /// A dense operator on the unpacked weight: Burn's, or [`dense_conv2d`](crate::dense_conv2d).
     Dense {
-        /// Why no sparse kernel runs.
+        /// Reason why no sparse kernel runs.
         reason: Reason,
     },
 }
 
-/// What a call is expected to take on this machine, in microseconds.
+/// Predicted time of a call on this machine, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
-    /// With the fastest sparse kernel.
+    /// Time of the fastest sparse kernel.
     pub sparse_us: f64,
-    /// With the dense one.
+    /// Time of the dense operator.
     pub dense_us: f64,
 }
 
-/// Why no sparse kernel runs.
+/// Reason why no sparse kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Reason {
-    /// There is none.
+    /// No sparse kernel supports the call.
     Unsupported(&'static str),
-    /// It would be the slower one, or too little faster to be sure.
+    /// The dense operator is predicted to be faster, or hardly slower.
     Slower(Predicted),
 }
 
@@ -58,7 +59,7 @@ impl fmt::Display for Reason {
 }
 
 impl Choice {
-    /// What the choice rests on, where it rests on measured costs.
+    /// Returns the predicted times that the choice is based on, if any.
     pub fn predicted(&self) -> Option<Predicted> {
         match *self {
             Self::Sparse { predicted, .. } => predicted,

@@ -1,65 +1,26 @@
 use burn::backend::Flex;
 use burn::tensor::ops::PadMode;
-use burn::tensor::{Tensor, s};
-use serde::{Deserialize, Serialize};
+use burn::tensor::{Int, Tensor, s};
 
-use crate::flex::{self, Store};
-use crate::functions::{Way, run};
-use crate::{Activation, KernelName, PackedTensors};
+use crate::cpu::{self, Store};
+use crate::linear::{Dispatch, run};
+use crate::ops::{convolve, on_cpu};
+use crate::packed::{PackedPrimitive, Spec};
+use crate::{Activation, KernelName, PackedTensors, Window};
 
-/// What a convolution looks at: a kernel that moves over a picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// Rows and columns.
-    pub kernel: [usize; 2],
-    /// Pixels from one place to the next.
-    pub stride: [usize; 2],
-    /// Pixels from one place of the kernel to the next.
-    pub dilation: [usize; 2],
-    /// Zeros before and after the rows, and the columns.
-    pub padding: [(usize, usize); 2],
-}
-
-impl Window {
-    /// Height and width of the output for those of the input; 0 where the kernel does not fit.
-    pub fn output(&self, input: [usize; 2]) -> [usize; 2] {
-        [0, 1].map(|axis| {
-            let (before, after) = self.padding[axis];
-            // Sums that do not wrap: a reach that did would seem to fit, and be read by.
-            let reach = self.dilation[axis].saturating_mul(self.kernel[axis].saturating_sub(1));
-            let padded = before.saturating_add(input[axis]).saturating_add(after);
-            let places = padded.saturating_sub(reach);
-            places.div_ceil(self.stride[axis])
-        })
-    }
-
-    /// [`Self::output`] of an operator that has no empty ones.
-    ///
-    /// # Panics
-    /// When the kernel does not fit.
-    pub(crate) fn output_of(&self, operator: &str, [height, width]: [usize; 2]) -> [usize; 2] {
-        let output = self.output([height, width]);
-        assert!(
-            !output.contains(&0),
-            "{operator}: {self:?} does not fit a picture {height} x {width}"
-        );
-        output
-    }
-}
-
-/// A convolution with a packed kernel, `[out, kernel row · kernel column · in]` with the input channel fastest,
-/// by the kernel that [`select_conv2d`](crate::select_conv2d) has named.
+/// Computes a 2D convolution with a packed weight, `[out, kernel row · kernel column · in]` with the input channel
+/// fastest, by the kernel that [`select_conv2d`](crate::select_conv2d) chose.
 ///
-/// On the CPU windows are read from the pictures themselves, and biases and activations are applied in
-/// registers; elsewhere, and where a gradient is wanted, windows are laid out as tokens first.
+/// On the CPU, windows are read from the images themselves, and biases and activations are applied in registers. On other
+/// devices and with autodiff, windows are unfolded to tokens first.
 ///
 /// # Shapes
 /// - `x`: `[batch, in, height, width]`
 /// - `bias`: `[out]`
-/// - output: `[batch, out, height', width']`, as [`Window::output`] says
+/// - output: `[batch, out, height', width']`, see [`Window::output`]
 ///
 /// # Panics
-/// When shapes or types do not fit, as Burn's own operators do.
+/// Panics if shapes or types do not fit, as Burn's own operators do.
 pub fn sparse_conv2d(
     x: Tensor<4>,
     weight: &PackedTensors,
@@ -77,32 +38,33 @@ pub fn sparse_conv2d(
         "sparse_conv2d: bias {bias_dims:?}"
     );
     let [rows, columns] = window.output_of("sparse_conv2d", [height, width]);
-    if let Some(y) = on_cpu(&x, weight, bias.as_ref(), activation, window) {
+    if let Some(y) = from_images(&x, weight, bias.as_ref(), activation, window) {
         return y;
     }
     let tokens = unfold(x, window).reshape([batch * rows * columns, cols]);
-    let y = run(tokens, weight, bias, activation, Way::by(name.on_device));
+    let y = run(tokens, weight, bias, activation, Dispatch::by(name.on_device));
     y.reshape([batch, rows, columns, weight.rows]).permute([0, 3, 1, 2])
 }
 
-/// Straight from the pictures, where they lie in the CPU's memory and no gradient is wanted.
-fn on_cpu(
+/// Reads windows from the images themselves, on the CPU and without autodiff; returns `None` otherwise.
+fn from_images(
     x: &Tensor<4>,
     weight: &PackedTensors,
     bias: Option<&Tensor<1>>,
     activation: Activation,
     window: &Window,
 ) -> Option<Tensor<4>> {
-    if weight.values.is_autodiff() || !flex::reads(weight.values.dtype()) {
+    if weight.values.is_autodiff() || !cpu::reads(weight.values.dtype()) {
         return None;
     }
-    let x = flex::on_flex(x)?;
-    let values = weight.values.clone().try_into_primitive::<Flex>().ok()?;
-    let int =
-        |index: &Tensor<1, burn::tensor::Int>| index.clone().try_into_primitive::<Flex>().ok();
-    let indices = [int(&weight.index)?, int(&weight.offsets)?, int(&weight.order)?];
-    let [index, offsets, order] = indices;
-    let tensors = [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
+    let x = on_cpu(x)?;
+    let int = |index: &Tensor<1, Int>| index.clone().try_into_primitive::<Flex>().ok();
+    let primitive = PackedPrimitive {
+        values: weight.values.clone().try_into_primitive::<Flex>().ok()?,
+        index: int(&weight.index)?,
+        offsets: int(&weight.offsets)?,
+        order: int(&weight.order)?,
+    };
     let bias = match bias {
         Some(bias) => Some(bias.clone().try_into_primitive::<Flex>().ok()?.to_contiguous()),
         None => None,
@@ -111,16 +73,16 @@ fn on_cpu(
         Some(bias) => Some(bias.as_slice::<f32>()?),
         None => None,
     };
-    let checked = weight.checked.holds(weight);
-    let spec = crate::Spec { checked, ..weight.spec(activation) };
-    let y = flex::convolve(&tensors, &x, window, Store { bias, activation }, spec);
+    let checked = weight.is_checked();
+    let spec = Spec { checked, ..weight.spec(activation) };
+    let y = convolve(primitive, &x, window, Store { bias, activation }, spec);
     if !checked {
-        weight.checked.remember(weight);
+        weight.set_checked();
     }
     Some(Tensor::from_primitive::<Flex>(y))
 }
 
-/// `[batch, in, height, width]` to `[batch, height', width', kernel row · kernel column · in]`.
+/// Unfolds `[batch, in, height, width]` to `[batch, height', width', kernel row · kernel column · in]`.
 fn unfold(x: Tensor<4>, window: &Window) -> Tensor<4> {
     let Window { kernel, stride, dilation, padding } = *window;
     let [_, _, height, width] = x.dims();

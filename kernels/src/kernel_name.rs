@@ -1,8 +1,10 @@
 use std::fmt;
 
-use crate::flex::{self, Isa};
+use crate::cpu::{CpuKernel, Isa};
+#[cfg(feature = "cubecl-backend")]
+use crate::gpu::GpuKernel;
 
-/// The name of a kernel: `flex-grouped-tiles-avx512`, `cube-balanced-decode-portable`.
+/// Name of a kernel: `flex-grouped-tiles-avx512`, `cube-balanced-decode-portable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelName {
     backend: &'static str,
@@ -12,53 +14,53 @@ pub struct KernelName {
     pub(crate) on_device: OnDevice,
 }
 
-/// A kernel itself.
+/// Kernel of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum OnDevice {
-    Flex(flex::Kernel),
+    Cpu(CpuKernel),
     #[cfg(feature = "cubecl-backend")]
-    Cube(crate::cube::Kernel),
+    Gpu(GpuKernel),
 }
 
 impl OnDevice {
-    /// The kernel of the CPU, if it is one.
-    pub(crate) fn flex(self) -> Option<flex::Kernel> {
+    /// Returns the kernel if it runs on the CPU.
+    pub(crate) fn cpu(self) -> Option<CpuKernel> {
         match self {
-            Self::Flex(kernel) => Some(kernel),
+            Self::Cpu(kernel) => Some(kernel),
             #[cfg(feature = "cubecl-backend")]
-            Self::Cube(_) => None,
+            Self::Gpu(_) => None,
         }
     }
 
-    /// The kernel of a GPU, if it is one.
+    /// Returns the kernel if it runs on a GPU.
     #[cfg(feature = "cubecl-backend")]
-    pub(crate) fn cube(self) -> Option<crate::cube::Kernel> {
+    pub(crate) fn gpu(self) -> Option<GpuKernel> {
         match self {
-            Self::Flex(_) => None,
-            Self::Cube(kernel) => Some(kernel),
+            Self::Cpu(_) => None,
+            Self::Gpu(kernel) => Some(kernel),
         }
     }
 }
 
 impl KernelName {
-    pub(crate) fn on_cpu(family: &'static str, kernel: flex::Kernel, isa: Isa) -> Self {
-        let (on_device, isa) = (OnDevice::Flex(kernel), isa.name());
+    pub(crate) fn on_cpu(family: &'static str, kernel: CpuKernel, isa: Isa) -> Self {
+        let (on_device, isa) = (OnDevice::Cpu(kernel), isa.name());
         Self { backend: "flex", family, kernel: kernel.name(), isa, on_device }
     }
 
     #[cfg(feature = "cubecl-backend")]
-    pub(crate) fn on_gpu(family: &'static str, kernel: crate::cube::Kernel) -> Self {
-        let ((name, isa), on_device) = (kernel.names(), OnDevice::Cube(kernel));
+    pub(crate) fn on_gpu(family: &'static str, kernel: GpuKernel) -> Self {
+        let ((name, isa), on_device) = (kernel.names(), OnDevice::Gpu(kernel));
         Self { backend: "cube", family, kernel: name, isa, on_device }
     }
 
-    /// Whether it takes and gives activations feature after feature, and transposes those that lie otherwise:
-    /// what [`sparse_linear_features_major`](crate::sparse_linear_features_major) is for.
+    /// Returns `true` if the kernel reads and writes feature-major activations, and transposes others; see
+    /// [`sparse_linear_features_major`](crate::sparse_linear_features_major).
     pub fn is_features_major(&self) -> bool {
         match self.on_device {
-            OnDevice::Flex(_) => false,
+            OnDevice::Cpu(_) => false,
             #[cfg(feature = "cubecl-backend")]
-            OnDevice::Cube(kernel) => kernel.is_features_major(),
+            OnDevice::Gpu(kernel) => kernel.is_features_major(),
         }
     }
 }

@@ -1,54 +1,90 @@
 use burn::tensor::Tensor;
 
-/// How the kept values of a `[rows, cols]` weight are laid out for kernels.
+/// Layout of the kept values of a `[rows, cols]` weight for kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Layout {
-    /// `values [columns, vector]`, `index [columns]` the column ids, `offsets [groups + 1]` where the
-    /// columns of each group begin, `order [rows]` the row at every place.
+    /// Groups of rows that share columns: `values [columns, vector]`, `index [columns]` holds column ids, `offsets
+    /// [groups + 1]` the start of each group's columns, `order [rows]` the row at every position.
     Grouped {
-        /// Rows of a group.
+        /// Number of rows of a group.
         vector: usize,
     },
-    /// Tiles of 16 rows: `values [tiles · kept_per_row, 16]`, `index` of the same shape with in-block
-    /// columns as bytes. `offsets` and `order` are unused.
+    /// Fixed counts per block, in tiles of 16 rows: `values [tiles · kept_per_row, 16]`, and `index` with the same shape
+    /// holds in-block columns as bytes. `offsets` and `order` are unused.
     Balanced {
-        /// Columns of a block, at most 256.
+        /// Number of columns of a block, at most 256.
         block: usize,
-        /// Kept weights of a full block.
+        /// Number of kept weights of a full block.
         kept: usize,
     },
-    /// `values [kept, 1]`, `index [kept]` the column ids, `offsets [rows + 1]`; `order` is unused.
+    /// Arbitrary rows: `values [kept, 1]`, `index [kept]` holds column ids, `offsets [rows + 1]` the start of each row;
+    /// `order` is unused.
     Rows,
 }
 
 impl Layout {
-    /// The shape of the values beside an index of `index` elements.
-    pub(crate) fn values_shape(self, index: usize) -> [usize; 2] {
+    /// Returns the number of values of a slot of the index.
+    pub(crate) fn lanes(self) -> usize {
         match self {
-            Self::Grouped { vector } => [index, vector],
-            Self::Balanced { .. } => [index / TILE_ROWS, TILE_ROWS],
-            Self::Rows => [index, 1],
+            Self::Grouped { vector } => vector,
+            Self::Balanced { .. } => TILE_ROWS,
+            Self::Rows => 1,
+        }
+    }
+
+    /// Returns the shape `[slots, lanes]` of so many stored values, padding included.
+    pub(crate) fn values_shape(self, stored: usize) -> [usize; 2] {
+        [stored / self.lanes(), self.lanes()]
+    }
+
+    /// Returns the name of the kernels of this layout, as in `flex-grouped-tiles-avx512`.
+    pub(crate) fn family(self) -> &'static str {
+        match self {
+            Self::Grouped { .. } => "grouped",
+            Self::Balanced { .. } => "balanced",
+            Self::Rows => "unstructured",
         }
     }
 }
 
-/// Rows that a [`Layout::Balanced`] tile interleaves: the lanes of one 512-bit vector.
+/// Number of rows that a [`Layout::Balanced`] tile interleaves: the lanes of one 512-bit vector.
 pub(crate) const TILE_ROWS: usize = 16;
 
-/// What is applied to `x · Wᵀ + b` while it is still in registers.
+/// Shape of a packed weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct PackedShape {
+    /// Number of outputs.
+    pub rows: usize,
+    /// Size of the reduction.
+    pub cols: usize,
+    /// Layout of the kept values.
+    pub layout: Layout,
+    /// Number of stored values, including padding.
+    pub stored: usize,
+}
+
+impl PackedShape {
+    pub(crate) const fn new(rows: usize, cols: usize, layout: Layout, stored: usize) -> Self {
+        Self { rows, cols, layout, stored }
+    }
+}
+
+/// Activation that kernels apply to `x · Wᵀ + b` before they store it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Activation {
-    /// Nothing.
+    /// Identity.
     #[default]
     None,
     /// `max(0, y)`.
     Relu,
-    /// `y Φ(y)`, Φ the normal distribution: the exact form, not the one with a hyperbolic tangent.
+    /// `y Φ(y)` with the normal distribution Φ: the exact GELU, not the tanh approximation.
     Gelu,
 }
 
 impl Activation {
-    /// Applies it as an operation of its own.
+    /// Applies the activation as a separate operation.
     pub fn apply<const D: usize>(self, y: Tensor<D>) -> Tensor<D> {
         match self {
             Self::None => y,

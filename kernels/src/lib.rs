@@ -1,60 +1,72 @@
 //! Sparse linear kernels for Burn.
 //!
-//! [`SparseOps`] is a Burn backend extension: one operator `y = x · Wᵀ + b` on a packed `W`, its
-//! gradients, and the masking of a dense weight. [`Layout`] says how `W` is packed, [`select()`] which
-//! kernel runs and why, so that nobody has to guess whether a sparse kernel ran.
+//! [`SparseOps`] is a Burn backend extension: the operator `y = x · Wᵀ + b` with a packed `W`, its gradients, and the
+//! masking of a dense weight. [`Layout`] describes how `W` is packed; [`select()`] tells which kernel runs, and why.
 //!
-//! | layout | patterns | kernel on Flex |
+//! | layout | patterns | CPU kernels |
 //! |---|---|---|
 //! | grouped | shfl-bw, vector-wise, block-wise | `tiles`: dense register tiles over gathered columns; `decode`, up to 8 tokens: weights streamed once |
-//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`: vectors along rows, each picks its own inputs of a block |
-//! | rows | unstructured | `rows`: vectors along tokens; `gather`, up to 8 tokens: vectors along the weights of a row |
+//! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`: vectors along rows, each of which looks up its own inputs of a block |
+//! | rows | unstructured, hinm | `rows`: vectors along tokens; `gather`, up to 8 tokens: vectors along the weights of a row |
 //!
-//! [`sparse_conv2d`] runs `tiles` and `rows` on pictures, [`PackedTensors::stack`] makes one weight of several that
-//! read the same input, [`lstm_cell`] is what follows an LSTM's products, and [`lstm_sequence`] trains a dense one, as
-//! [`dense_conv2d`] does a dense convolution and [`batch_norm_relu_train`] what follows it ([`batch_norm_relu`] when
-//! nothing is trained).
+//! [`sparse_conv2d`] runs `tiles` and `rows` on images. [`PackedTensors::stack`] joins weights that read the same input.
+//! [`lstm_cell`] computes the gates of an LSTM. Dense baselines are separate: [`dense_conv2d`], [`batch_norm_relu`] and
+//! [`batch_norm_relu_train`], [`lstm_sequence`].
 //!
-//! Which of them runs, or the dense side where that is faster (Burn's product, [`dense_conv2d`]), follows from the costs
-//! of the machine, measured once. Values may be kept in bf16 or f16 ([`PackedTensors::cast`]); sums are f32.
+//! The choice among kernels, or of a dense operator if that is faster, follows [`Costs`]. Values may be stored in bf16 or
+//! f16 ([`PackedTensors::cast`]); sums are f32.
 //!
-//! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts:
-//! portable ones for all three, tensor cores for 16-bit grouped weights on CUDA.
+//! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts: portable kernels
+//! for all three, tensor cores for 16-bit grouped weights on CUDA.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//! use burn_sparse_kernels::{Activation, PackedTensors, sparse_linear};
+//! use burn_sparse_pattern::{Mask, Packed, Pattern};
+//!
+//! let mask = Mask::from_bytes(2, 4, &[1, 0, 0, 1, 0, 1, 1, 0])?;
+//! let weights = [1., 0., 0., 2., 0., 3., 4., 0.];
+//! let packed = Packed::pack(&Pattern::balanced(2), &weights, &mask, None)?;
+//! let weight = PackedTensors::from_packed(&packed, &Device::flex());
+//! let x = Tensor::<2>::ones([1, 4], &Device::flex());
+//! let y = sparse_linear(x, &weight, None, Activation::None);
+//! assert_eq!(y.into_data().try_into_vec::<f32>().unwrap(), [3.0, 7.0]);
+//! # Ok::<(), burn_sparse_pattern::PatternError>(())
+//! ```
 
-mod autodiff;
-mod batch_norm;
-mod checked;
+mod calibrate;
 mod choice;
 mod conv2d;
+mod cost;
+mod cpu;
+mod dense;
 #[cfg(feature = "cubecl-backend")]
-mod cube;
-mod dense_conv2d;
-mod flex;
-mod functions;
+mod gpu;
 mod kernel_name;
 mod layout;
-mod lstm;
+mod linear;
+mod lstm_cell;
+mod mask;
+mod memo;
 mod ops;
-mod packed_tensors;
-mod place;
+mod packed;
 mod select;
-mod spec;
-mod stack;
+mod window;
 
-pub use batch_norm::{BatchNormalized, batch_norm_relu, batch_norm_relu_train};
-pub use checked::Checked;
 pub use choice::{Choice, Predicted, Reason};
-pub use conv2d::{Window, sparse_conv2d};
-pub use dense_conv2d::dense_conv2d;
-pub use flex::peak_gflops;
-pub use functions::{
-    drawn, masked, sparse_linear, sparse_linear_features_major, sparse_linear_with,
+pub use conv2d::sparse_conv2d;
+pub use cost::Costs;
+pub use cpu::peak_gflops;
+pub use dense::{
+    BatchNormalized, batch_norm_relu, batch_norm_relu_train, dense_conv2d, lstm_sequence,
 };
 pub use kernel_name::KernelName;
-pub use layout::{Activation, Layout};
-pub use lstm::{lstm_cell, lstm_sequence};
+pub use layout::{Activation, Layout, PackedShape};
+pub use linear::{sparse_linear, sparse_linear_features_major, sparse_linear_with};
+pub use lstm_cell::lstm_cell;
+pub use mask::{apply_mask, decay_dropped};
+pub use memo::{Address, Memo};
 pub use ops::SparseOps;
-pub use packed_tensors::PackedTensors;
-pub use place::Place;
+pub use packed::{Checked, PackedPrimitive, PackedTensors, Spec};
 pub use select::{select, select_conv2d};
-pub use spec::Spec;
+pub use window::Window;

@@ -1,4 +1,4 @@
-//! Batch normalization, in training and by known statistics, against Burn's own, and its gradients.
+//! Tests of batch normalization and its gradients against Burn's, in training and with given statistics.
 
 use burn::tensor::activation::relu;
 use burn::tensor::module::{batch_norm, batch_norm_train};
@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse_kernels::{batch_norm_relu, batch_norm_relu_train};
 
 fn noise(seed: usize, len: usize) -> Vec<f32> {
-    // Far from zero, with a spread of its own in every run: what a sum of squares would lose digits by.
+    // Values far from zero, at a seed-dependent offset, for which a plain sum of squares would lose precision.
     let value = |i: usize| ((i * 7919 + seed * 104_729) % 1009) as f32 / 200.0 + seed as f32;
     (0..len).map(value).collect()
 }
@@ -20,7 +20,7 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().unwrap()
 }
 
-/// The output, the statistics, and the gradients of input, gamma, beta and shortcut.
+/// Returns the output, the statistics, and the gradients of input, gamma, beta and shortcut.
 fn trained(ours: bool, shape: [usize; 4], with_shortcut: bool) -> Vec<(&'static str, Vec<f32>)> {
     let device = Device::flex().autodiff();
     let (x, shortcut) = (leaf(3, shape, &device), leaf(0, shape, &device) - 4.0);
@@ -104,7 +104,7 @@ fn normalization_by_known_statistics_is_burns_own() {
             TensorData::new(noise(3, shape.iter().product()), shape),
             &device,
         );
-        // In another order in memory than its shape's.
+        // Not contiguous: the memory order differs from the axis order.
         let shortcut = (x.clone() - 6.0).swap_dims(2, 3) * 1.0;
         let shortcut = shortcut.swap_dims(2, 3);
         let [gamma, beta, mean, variance] =

@@ -1,4 +1,4 @@
-//! The choice of a kernel on a GPU, or on a software device in its place.
+//! Tests of kernel selection on a GPU, or on a software device in its place.
 #![cfg(any(feature = "wgpu", feature = "cuda"))]
 
 mod support;
@@ -36,12 +36,12 @@ fn the_kernel_that_was_chosen_gives_the_product() {
     for device in gpus() {
         let weight = weight(&device);
         let dense = weight.to_packed().unwrap().unpack();
-        // Numbers of tokens at which more than one kernel is measured, and one at which it is one.
+        // Token counts at which more than one kernel is measured, and one at which only one is.
         for tokens in [1, 9, 33] {
             let x: Vec<f32> =
                 (0..tokens * 96).map(|i| ((i * 53) % 97) as f32 / 48.0 - 1.0).collect();
             let choice = select(&weight, tokens, DType::F32, &device);
-            // Where the dense product is faster, the kernel without a measurement stands in.
+            // If the dense product is faster, use the kernel that is selected without a measurement.
             let training = device.clone().autodiff();
             let name = match (choice, select(&weight, tokens, DType::F32, &training)) {
                 (Choice::Sparse { name, .. }, _) | (_, Choice::Sparse { name, .. }) => name,
@@ -67,7 +67,7 @@ fn the_kernel_that_was_chosen_gives_the_product() {
 fn a_size_is_measured_once_and_training_measures_nothing() {
     for device in gpus() {
         let first = select(&weight(&device), 17, DType::F32, &device);
-        // Another weight of the same size, and as many tokens up to the next power of two.
+        // Another weight of the same size, with a token count that rounds up to the same power of two.
         assert_eq!(select(&weight(&device), 32, DType::F32, &device), first);
         let none = select(&weight(&device), 0, DType::F32, &device);
         assert!(matches!(none, Choice::Sparse { predicted: None, .. }), "{none}");
@@ -80,7 +80,7 @@ fn a_size_is_measured_once_and_training_measures_nothing() {
 #[test]
 fn what_a_device_cannot_launch_at_once_is_dense_and_the_reason_says_so() {
     for device in gpus() {
-        // As many groups as rows, more than WebGPU and Vulkan promise to launch.
+        // One group per row: more than WebGPU and Vulkan guarantee for one launch.
         let weight = case("unstructured", 70_000, 4, 0.5, &device).unwrap().packed;
         match select(&weight, 3, DType::F32, &device) {
             Choice::Dense { reason: Reason::Unsupported(reason) } => {
@@ -96,7 +96,7 @@ fn what_a_device_cannot_launch_at_once_is_dense_and_the_reason_says_so() {
                 assert!((y[y.len() - 1] - last).abs() < 1e-5);
             }
         }
-        // More elements than 32 bits count.
+        // More elements than 32 bits can index.
         let weight = self::weight(&device);
         let choice = select(&weight, 1 << 30, DType::F32, &device);
         assert!(matches!(choice, Choice::Dense { reason: Reason::Unsupported(_) }), "{choice}");

@@ -1,4 +1,4 @@
-//! Convolutions with packed kernels against float64, on awkward geometry, through Burn's own dispatch.
+//! Tests of convolutions with packed kernels against float64, on awkward geometry, through Burn's dispatch.
 
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
@@ -16,7 +16,8 @@ fn noise(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
 }
 
-/// `[out, kernel row · kernel column · in]` for `x [batch, in, height, width]`, in float64.
+/// Computes the convolution of `x [batch, in, height, width]` with a weight
+/// `[out, kernel row · kernel column · in]` in float64.
 fn reference(
     weight: &[f32],
     rows: usize,
@@ -54,7 +55,7 @@ fn reference(
     y
 }
 
-/// Pictures `[batch, in, height, width]`, outputs, and what they are seen through.
+/// Returns image shapes `[batch, in, height, width]`, output channels, and windows.
 fn geometry() -> Vec<([usize; 4], usize, Window)> {
     let window = |kernel, stride, dilation, padding| Window { kernel, stride, dilation, padding };
     vec![
@@ -67,12 +68,12 @@ fn geometry() -> Vec<([usize; 4], usize, Window)> {
         ([1, 9, 1, 70], 64, window([1, 3], [1, 1], [1, 1], [(0, 0), (1, 1)])),
         ([1, 1, 2, 2], 1, window([2, 2], [1, 1], [1, 1], [(0, 0), (0, 0)])),
         ([40, 8, 16, 16], 48, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
-        // Taps that see some of the places between two windows; windows further apart than they are wide.
+        // Dilation larger than one combined with a stride; a stride larger than the window.
         ([2, 3, 13, 14], 9, window([3, 3], [2, 4], [3, 2], [(1, 2), (3, 0)])),
         ([3, 2, 17, 13], 12, window([2, 1], [5, 3], [1, 1], [(0, 1), (2, 2)])),
-        // More than a strip holds, in lines that strips do not divide.
+        // More than fits into a strip, with a line length that strips do not divide evenly.
         ([2, 80, 47, 40], 16, window([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)])),
-        // Outputs that see one pixel each.
+        // Pointwise convolutions.
         ([1, 150, 20, 17], 200, window([1, 1], [1, 1], [1, 1], [(0, 0), (0, 0)])),
         ([4, 6, 8, 16], 33, window([1, 1], [1, 1], [1, 1], [(0, 0), (0, 0)])),
     ]
@@ -106,7 +107,7 @@ fn every_layout_agrees_with_a_float64_convolution_on_any_geometry() {
                 let expected = reference(&dense, rows, &x, shape, &window);
                 let tensors = PackedTensors::from_packed(&packed, &device);
                 let tracked = device.clone().autodiff();
-                // A training device always names a sparse kernel, where an inference one may prefer dense.
+                // A sparse kernel is always selected on a training device; an inference device may prefer dense.
                 let [height, width] = window.output([shape[2], shape[3]]);
                 let n = shape[0] * height * width;
                 let Choice::Sparse { name, .. } = select_conv2d(&tensors, n, DType::F32, &tracked)
@@ -150,7 +151,7 @@ fn a_kernel_that_does_not_fit_its_picture_has_no_output() {
     assert_eq!(window.output([3, 1]), [1, 1]);
 }
 
-/// The output of a convolution under training, and its gradients: of `x`, weight and bias.
+/// Returns the output of a convolution in training and the gradients of `x`, weight and bias.
 fn trained(
     ours: bool,
     (shape, out, window): ([usize; 4], usize, Window),
@@ -186,9 +187,9 @@ fn threads(count: usize) -> rayon::ThreadPool {
 
 #[test]
 fn a_dense_convolution_and_its_gradients_are_burns_own() {
-    // Where there are more threads than pictures, it would leave them to Burn.
+    // With more threads than images, `dense_conv2d` would leave the work to Burn.
     let one_thread = threads(1);
-    // So many pictures, with so few pixels, that a part of the batch is not unfolded at once.
+    // So many images, with so few pixels, that a part of the batch is not unfolded at once.
     let window =
         Window { kernel: [3, 2], stride: [2, 2], dilation: [1, 1], padding: [(1, 1), (0, 1)] };
     let pointwise =

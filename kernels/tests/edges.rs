@@ -1,4 +1,4 @@
-//! Inputs at the edges of what the operators take.
+//! Edge cases of the inputs that the operators accept.
 
 mod support;
 
@@ -13,7 +13,7 @@ fn conv2d(kernel: [usize; 2], dilation: usize, picture: [usize; 2]) -> Tensor<4>
     let window = Window { kernel, stride: [1, 1], dilation: [dilation, 1], padding: [(0, 0); 2] };
     let case = case("shfl-bw(vector=8)", 16, 8 * kernel[0] * kernel[1], 0.5, &device).unwrap();
     let x = Tensor::<4>::zeros([1, 8, picture[0], picture[1]], &device);
-    // A training device always names a sparse kernel.
+    // A sparse kernel is always selected on a training device.
     let choice = select_conv2d(&case.packed, 1, DType::F32, &device.clone().autodiff());
     let Choice::Sparse { name, .. } = choice else { panic!("{choice}") };
     sparse_conv2d(x, &case.packed, None, Activation::None, &window, name)
@@ -28,7 +28,7 @@ fn a_convolution_larger_than_its_picture_is_refused() {
 #[test]
 #[should_panic(expected = "does not fit a picture 16 x 1")]
 fn a_dilation_whose_reach_wraps_around_is_refused() {
-    // Five times it is 1 more than 2^64.
+    // Five times this dilation is 2^64 + 1.
     conv2d([6, 1], 0xCCCC_CCCC_CCCC_CCCD, [16, 1]);
 }
 
@@ -52,7 +52,7 @@ fn a_bias_that_alone_is_trained_sees_the_activation() {
     let y = sparse_linear(x.clone(), &case.packed, Some(bias.clone()), Activation::Relu);
     let found = values(bias.grad(&y.sum().backward()).unwrap());
     let y = sparse_linear(x, &case.packed, Some(bias.inner()), Activation::Relu);
-    // The derivative of a sum of ReLUs: how many of them pass.
+    // The gradient of a sum of ReLUs is the number of positive ones.
     let expected = values(y.greater_elem(0.0).float().sum_dim(0));
     assert_eq!(found, expected);
     assert!(expected.iter().any(|&passed| passed < 5.0));
@@ -61,7 +61,7 @@ fn a_bias_that_alone_is_trained_sees_the_activation() {
 #[test]
 fn weights_whose_short_blocks_keep_different_counts_do_not_stack() {
     let device = Device::flex();
-    // Of 48 columns the last block has 16.
+    // With 48 columns, the last block has 16.
     let weight = |sparsity| case("balanced(block=32)", 48, 48, sparsity, &device).unwrap().packed;
     let (one, other) = (weight(0.6), weight(0.59));
     assert_eq!(one.layout, Layout::Balanced { block: 32, kept: 13 });

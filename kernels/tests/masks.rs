@@ -1,4 +1,4 @@
-//! Masking a dense weight, on every device.
+//! Tests of masking a dense weight, on every device.
 
 use burn::tensor::{DType, Tensor, TensorData};
 use burn_sparse_kernels::{drawn, masked};
@@ -33,7 +33,7 @@ fn masking_and_drawing_leave_tensors_that_others_hold_as_they_are() {
         assert_eq!(values(masked(weight.clone(), mask.clone())), [1.0, 0.0, 0.0, 4.0]);
         assert_eq!(values(grad.clone()), [0.5, 0.5, 0.25, 0.25]);
         assert_eq!(values(weight.clone()), [1.0, -2.0, -3.0, 4.0]);
-        // And the same where nobody else holds them, transposed views among them.
+        // The results are the same for transposed views and for tensors that are not shared.
         let turned = weight.clone().transpose();
         let transposed = masked(turned.clone(), mask.clone());
         assert_eq!(values(transposed), [1.0, 0.0, 0.0, 4.0]);

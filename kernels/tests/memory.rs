@@ -1,4 +1,4 @@
-//! A call allocates its output, and next to nothing else once its thread has its scratch buffers.
+//! A call allocates little more than its output once its thread has its scratch buffers.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,12 +7,12 @@ use burn::tensor::{Device, Distribution, FloatDType, Tensor};
 use burn_sparse_kernels::{Activation, PackedTensors, sparse_linear};
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
-/// Counts the bytes that are asked for, on all threads.
+/// Allocator that counts the bytes requested on all threads.
 struct Counting;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Tiles, jobs, Burn's own shapes and handles.
+/// Allowance for tiles, jobs, and Burn's shapes and handles, in bytes.
 const SLACK: usize = 16 << 10;
 
 #[test]
@@ -48,7 +48,7 @@ fn a_call_allocates_its_output_and_no_second_copy_of_anything() {
             for n in [1, 8, 64, 300] {
                 let x = Tensor::<2>::random([n, cols], Distribution::Default, &device);
                 let call = || sparse_linear(x.clone(), &packed, None, Activation::None);
-                // The least of several: any thread may meet its first work, and grow its scratch.
+                // Takes the minimum of several calls, because a thread may grow its scratch buffers on its first work.
                 let bytes = (0..20).map(|_| {
                     let before = BYTES.load(Ordering::Relaxed);
                     drop(call());

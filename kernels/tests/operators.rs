@@ -1,4 +1,4 @@
-//! Every kernel against a float64 reference, on awkward shapes, through Burn's own dispatch.
+//! Tests of every kernel against a float64 reference, on awkward shapes, through Burn's dispatch.
 
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use burn_sparse_kernels::{
@@ -96,7 +96,7 @@ fn weights_of_two_bytes_are_widened_exactly() {
             for (rows, cols) in SHAPES {
                 let Some(mut case) = case(text, rows, cols, 0.75, &device) else { continue };
                 case.packed = case.packed.cast(dtype);
-                // What the cast left of every weight is what must be multiplied with.
+                // The reference must use the weights as rounded by the cast.
                 case.dense = case.packed.to_packed().unwrap().unpack();
                 for n in [1, 2, 7, 8, 9, 33, 70] {
                     let (x, bias) = (noise(n * cols, 3), noise(rows, 5));
@@ -140,8 +140,8 @@ fn gradients_agree_with_those_of_the_dense_layer() {
         for text in PATTERNS {
             for (rows, cols, n) in [(33, 31, 5), (64, 64, 20), (40, 257, 3)] {
                 let case = case(text, rows, cols, 0.5, &device).unwrap();
-                // The dense layer is on the CPU: where products have few bits, a sum near zero may change its sign, and
-                // ReLU pass or stop a gradient that it should not.
+                // The dense layer runs on the CPU: with low-precision products, a sum near zero may change its sign,
+                // and ReLU would wrongly pass or block a gradient.
                 let inputs = |device: &Device| {
                     let x = tensor(&noise(n * cols, 3), [n, cols], device).require_grad();
                     let bias = tensor(&noise(rows, 5), [rows], device).require_grad();
@@ -159,7 +159,7 @@ fn gradients_agree_with_those_of_the_dense_layer() {
                     + dense_bias.clone().unsqueeze();
                 let reference = (burn::tensor::activation::relu(y) * dy).sum().backward();
 
-                // On CUDA Burn's dense products of f32 are of TF32's ten bits.
+                // On CUDA, Burn's dense f32 products use TF32, with ten bits of mantissa.
                 let tf32 = cfg!(feature = "cuda") && device.clone().inner() != Device::flex();
                 let most = if tf32 { 1e-2 } else { 1e-4 };
                 let close = |a: Vec<f32>, b: Vec<f32>, what: &str| {
@@ -175,7 +175,7 @@ fn gradients_agree_with_those_of_the_dense_layer() {
                 close(values(x.grad(&sparse).unwrap()), expected, "dx");
                 let expected = values(dense_bias.grad(&reference).unwrap());
                 close(values(bias.grad(&sparse).unwrap()), expected, "db");
-                // The packed gradient, put in place of the values, unpacks to the masked dense gradient.
+                // The packed gradient, substituted for the values, unpacks to the masked dense gradient.
                 packed.values = packed.values.grad(&sparse).unwrap();
                 let packed = packed.to_packed().unwrap();
                 let mask = packed.mask().to_bytes();
@@ -193,7 +193,7 @@ fn gradients_agree_with_those_of_the_dense_layer() {
 #[test]
 fn one_kept_column_is_enough() {
     for device in devices() {
-        // Patterns, and how many rows share the one column they keep.
+        // Patterns, and the number of rows that share the one column they keep.
         for (text, vector) in [
             ("unstructured", 1),
             ("balanced(block=100)", 1),
@@ -246,7 +246,7 @@ fn empty_groups_and_empty_rows_give_the_bias() {
             ("unstructured", 63),
         ] {
             let pattern: Pattern = text.parse().unwrap();
-            // Only the rows below `keep` keep anything, and of those only the first 32 columns.
+            // Only rows below `keep` have kept weights, and only in the first 32 columns.
             let mask = Mask::from_fn(rows, cols, |r, c| r < keep && c < 32).unwrap();
             let packed = Packed::pack(&pattern, &noise(rows * cols, 1), &mask, None).unwrap();
             let packed = PackedTensors::from_packed(&packed, &device);
@@ -289,7 +289,7 @@ fn a_batch_of_several_axes_keeps_them() {
     }
 }
 
-/// The kernel that runs for `n` tokens, measured or not: on a training device nothing is measured.
+/// Returns the sparse kernel chosen for `n` tokens, without a measurement: nothing is measured on a training device.
 fn kernel(weight: &PackedTensors, n: usize, device: &Device) -> KernelName {
     match select(weight, n, DType::F32, &device.clone().autodiff()) {
         Choice::Sparse { name, .. } => name,

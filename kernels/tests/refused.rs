@@ -1,4 +1,4 @@
-//! What the CPU refuses before a kernel runs.
+//! Inputs that the CPU refuses before a kernel runs.
 
 use burn::tensor::{Device, FloatDType, Tensor};
 use burn_sparse_kernels::{Activation, PackedTensors, sparse_linear};
@@ -20,14 +20,14 @@ fn indices_that_changed_after_a_call_are_checked_again() {
         };
         let first = run(&case.packed).unwrap();
         assert_eq!(run(&case.packed).unwrap(), first, "{text}: the second call trusts the first");
-        // Written in place if anything were: the only other owner is what the call remembered.
+        // This would be written in place if possible: the only other owner is the validation cache of the call.
         let mut broken = case.packed.clone();
         drop(case);
         broken.index = broken.index.add_scalar(99);
         assert!(run(&broken).is_err(), "{text}");
         broken.index = broken.index.sub_scalar(99);
         assert_eq!(run(&broken).unwrap(), first, "{text}");
-        // A part of the same memory.
+        // A slice of the same memory is checked again as well.
         let count = broken.index.dims()[0];
         broken.index = broken.index.narrow(0, 0, count - 1);
         assert!(run(&broken).is_err(), "{text}");

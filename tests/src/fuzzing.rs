@@ -1,15 +1,15 @@
-//! What any bytes must do: be refused, or mean the same after being written again.
+//! Fuzz targets: any bytes must be refused, or survive a round trip of reading and writing unchanged.
 
 use burn_sparse::pattern::format::{Entry, PackedEntry, PackedFile};
 use burn_sparse::recipe::Recipe;
 
-/// Weights of a matrix that is unpacked to be compared.
+/// Largest number of weights in a matrix that is unpacked for the comparison.
 const UNPACKED: usize = 1 << 16;
 
-/// The reader of checkpoints.
+/// Fuzzes the checkpoint reader.
 ///
 /// # Panics
-/// When an accepted file is not written as it was read, or a mask breaks its pattern.
+/// Panics if an accepted file does not survive a round trip, or a mask violates its pattern.
 pub fn packed_file(bytes: &[u8]) {
     let Ok(file) = PackedFile::read(bytes) else { return };
     let written = file.to_bytes().expect("what was read can be written");
@@ -35,7 +35,7 @@ pub fn packed_file(bytes: &[u8]) {
     }
 }
 
-/// Values to the bit: NaN equals itself.
+/// Returns the bits of the values, so that NaN equals itself.
 fn bits(values: &[f32]) -> impl Iterator<Item = u32> + '_ {
     values.iter().map(|value| value.to_bits())
 }
@@ -51,10 +51,10 @@ fn check_mask(entry: &PackedEntry) {
     }
 }
 
-/// The parser of recipes.
+/// Fuzzes the recipe parser.
 ///
 /// # Panics
-/// When an accepted recipe is not read back as it was.
+/// Panics if an accepted recipe does not survive a round trip.
 pub fn recipe(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(recipe) = text.parse::<Recipe>() else { return };

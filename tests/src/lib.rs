@@ -1,4 +1,4 @@
-//! Tests that cross crates; the library holds what several of them share, the fuzzer among them.
+//! Cross-crate tests; this library holds the code shared by several of them and by the fuzzer.
 
 pub mod fuzzing;
 pub mod models;

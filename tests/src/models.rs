@@ -1,4 +1,4 @@
-//! What test models share.
+//! Helpers shared by test models.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Pruned;
 
-/// The output of a training step that nobody looks at.
+/// Placeholder for the unused output of a training step.
 #[derive(Debug)]
 pub struct Loss;
 
@@ -19,8 +19,10 @@ impl ItemLazy for Loss {
     }
 }
 
-/// A model whose parameters depend on the seed alone: all tests of a process draw from one stream, and a
-/// parameter draws when it is first read.
+/// Builds a model whose parameters depend only on the seed.
+///
+/// Draws under a lock and reads every parameter, because all tests of a process share one random number stream, and a
+/// parameter is drawn when it is first read.
 pub fn seeded<M: Module>(device: &Device, seed: u64, build: impl FnOnce(&Device) -> M) -> M {
     static DRAWING: Mutex<()> = Mutex::new(());
     let _alone = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,10 +40,10 @@ impl ModuleVisitor for Read {
     }
 }
 
-/// The model pruned at once by these `[[prune]]` keys, without training.
+/// Prunes the model in one shot with these `[[prune]]` keys, without training.
 ///
 /// # Panics
-/// When the keys make no sense.
+/// Panics if the keys are invalid or do not fit the model.
 pub fn one_shot<M: Module>(model: M, keys: &str) -> Pruned<M> {
     let recipe: Recipe =
         format!("version = 1\ntask = \"test\"\n[[prune]]\nend = \"0 steps\"\n{keys}\n")

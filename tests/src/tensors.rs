@@ -1,8 +1,8 @@
-//! Inputs and comparisons that tests of layers share.
+//! Inputs and comparisons shared by layer tests.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Numbers from -1 to 1 that repeat after a thousand.
+/// Returns a tensor of deterministic values from -1 to 1 that repeat after about a thousand elements.
 pub fn input<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     let count = shape.iter().product();
     let values: Vec<f32> =
@@ -10,10 +10,10 @@ pub fn input<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
-/// Asserts that shapes are equal and no element is further off than 1e-5.
+/// Asserts that the shapes are equal and every element differs by less than 1e-5.
 ///
 /// # Panics
-/// When that is not so.
+/// Panics if they differ.
 pub fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {
     assert_eq!(found.dims(), expected.dims(), "{what}");
     let [found, expected] =

@@ -1,4 +1,4 @@
-//! Burn's own layers and optimizers, unmodified, under masks.
+//! Tests of Burn's unmodified layers and optimizers with masks.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
@@ -25,7 +25,7 @@ use burn_sparse_tests::models::{Loss, seeded};
 
 const FEATURES: usize = 32;
 
-/// A model of one layer of Burn's: what it makes of `[2, 5, FEATURES]`.
+/// Defines a model of one Burn layer, with the forward pass of a `[2, 5, FEATURES]` input.
 macro_rules! model {
     ($name:ident, $layer:ty, $init:expr, $forward:expr) => {
         #[derive(Module, Debug)]
@@ -129,7 +129,7 @@ fn train<M: TrainStep<Input = Tensor<3>> + Module + burn::module::ModuleDisplay>
     sparse.finish().unwrap()
 }
 
-/// Every float parameter as a forward pass reads it.
+/// Collects every float parameter, with its rank, as a forward pass reads it.
 #[derive(Default)]
 struct Read(Vec<(usize, Vec<f32>)>);
 
@@ -154,7 +154,7 @@ fn lives<M: TrainStep<Input = Tensor<3>> + Module + burn::module::ModuleDisplay>
         let zeros = |values: &[f32]| values.iter().filter(|value| **value == 0.0).count();
         let sparse = read.0.iter().filter(|(_, values)| 2 * zeros(values) > values.len());
         assert_eq!(sparse.filter(|(axes, _)| *axes > 1).count(), matrices, "{pattern}");
-        // And the packed model holds the same weights in every layer that unpacks them.
+        // The packed model holds the same weights in every layer that unpacks them.
         let (mut masked, mut packed) = (Read::default(), Read::default());
         pruned.model.clone().materialize().visit(&mut masked);
         pruned.pack().unwrap().materialize().visit(&mut packed);
@@ -253,7 +253,7 @@ fn no_optimizer_revives_a_pruned_weight() {
         ("adamw", AdamWConfig::new().with_weight_decay(0.1).init(), 1e-2),
         ("rmsprop", RmsPropConfig::new().with_weight_decay(decay()).init(), 1e-3),
         ("lion", LionConfig::new().init(), 1e-3),
-        // Its updates mix all weights of a matrix, dropped ones among them.
+        // Its updates mix all weights of a matrix, including dropped ones.
         ("muon", MuonConfig::new().with_weight_decay(decay()).init(), 1e-2),
     ];
     let device = Device::flex().autodiff();
@@ -303,7 +303,7 @@ fn a_parameter_that_is_in_a_module_twice_is_pruned_once() {
     assert_eq!(plan.unpruned[0].reason, "the same parameter as first.weight");
 }
 
-/// Zeros of the stored matrices, whatever mask hangs on them.
+/// Counts the zeros of the stored matrices, without applying their masks.
 #[derive(Default)]
 struct Stored(Vec<usize>);
 
@@ -314,7 +314,7 @@ impl ModuleVisitor for Stored {
     }
 }
 
-/// Matrices alone: Muon takes nothing else.
+/// Model of matrices only, because Muon accepts nothing else.
 #[derive(Module, Debug)]
 struct Layers {
     first: Linear,

@@ -1,4 +1,4 @@
-//! `Sparse<M>` under burn-train's own loop: the hook is `TrainStep::optimize`, nothing else.
+//! Tests of `Sparse<M>` in burn-train's training loop: the only hook is `TrainStep::optimize`.
 
 use burn::data::dataloader::{DataLoaderBuilder, batcher::Batcher};
 use burn::data::dataset::InMemDataset;
@@ -46,7 +46,7 @@ fn attached(device: &Device, steps_per_epoch: usize) -> Sparse<Mlp> {
     Plan::new(&recipe, &model, steps_per_epoch).unwrap().attach(model).unwrap()
 }
 
-/// Trains three epochs of eight batches.
+/// Trains for three epochs of eight batches.
 fn launched(strategy: ExecutionStrategy, sparse: Sparse<Mlp>) -> Sparse<Mlp> {
     let device = Device::flex();
     let loader = |device: &Device| {
@@ -81,7 +81,7 @@ fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
 fn supervised_training_on_several_devices_prunes_wherever_its_optimizer_steps() {
     let device = Device::flex().autodiff();
     for optimizer in [MultiDeviceOptim::OptimMainDevice, MultiDeviceOptim::OptimSharded] {
-        // The CPU twice: each takes half of the batches.
+        // The CPU is listed twice; each entry takes half of the batches.
         let strategy = ExecutionStrategy::multi(vec![device.clone(); 2], optimizer);
         let sparse = launched(strategy, attached(&device, 4));
         assert_eq!(sparse.step(), 12, "{optimizer:?}");

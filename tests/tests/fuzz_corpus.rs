@@ -1,4 +1,4 @@
-//! Every input that the fuzzer found worth keeping, once more.
+//! Replays every input in the fuzzer's corpus.
 
 use std::path::Path;
 

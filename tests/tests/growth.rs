@@ -1,4 +1,4 @@
-//! Masks whose weights move: drop and grow inside the pattern.
+//! Tests of dynamic masks: weights are dropped and grown within the pattern.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ const PATTERNS: [&str; 6] = [
     "{ kind = \"block-wise\", block = 4 }",
 ];
 
-/// 75 % from the first update on, updates every second step until step 20.
+/// Returns a recipe with 75 % sparsity from the first update on, and updates every second step until step 20.
 fn recipe(pattern: &str, regrow: &str) -> Recipe {
     let sparsity = if pattern.contains("n-of-m") { "" } else { "sparsity = 0.75" };
     let text = format!(
@@ -58,7 +58,7 @@ fn recipe(pattern: &str, regrow: &str) -> Recipe {
     text.parse().unwrap()
 }
 
-/// Only the first half of the inputs ever fires, so only its weights have a gradient.
+/// Returns inputs of which only the first half is nonzero, so that only its weights have a gradient.
 fn half_seen(device: &Device) -> Tensor<2> {
     let half = [4, INPUTS / 2];
     Tensor::cat(vec![Tensor::ones(half, device), Tensor::zeros(half, device)], 1)
@@ -91,7 +91,7 @@ impl ModuleVisitor for State {
     }
 }
 
-/// Everything after every step.
+/// Trains and returns the state before the first and after every step, and the model.
 fn train(recipe: &Recipe, steps: usize) -> (Vec<State>, Sparse<Net>) {
     let device = Device::flex().autodiff();
     let plan = Plan::new(recipe, &Net::new(&device), 30).unwrap();
@@ -112,7 +112,7 @@ fn train(recipe: &Recipe, steps: usize) -> (Vec<State>, Sparse<Net>) {
     (states, sparse)
 }
 
-/// The share of kept weights whose input fires; Burn stores `[inputs, outputs]`.
+/// Returns the share of kept weights whose input is nonzero; Burn stores `[inputs, outputs]`.
 fn seen(state: &State) -> f64 {
     let keep = &state.states["keep"];
     let count = |keep: &[i32]| keep.iter().sum::<i32>() as f64;
@@ -127,7 +127,7 @@ fn weights_move_to_where_gradients_are_inside_every_pattern() {
         let kept: Vec<i32> = states.iter().map(|state| state.states["keep"].iter().sum()).collect();
         assert!(kept.iter().all(|kept| *kept == kept_at_75()), "{pattern}: {kept:?}");
         let (first, last) = (seen(&states[0]), seen(&states[22]));
-        // Blocks hold no choice between the halves; all others move.
+        // Each block is within one half of the inputs, so only the other patterns can move weights between halves.
         if pattern.contains("balanced") || pattern.contains("n-of-m") {
             assert_eq!(first, last, "{pattern}");
         } else {
@@ -156,7 +156,7 @@ fn dropped_weights_are_zero_and_grown_ones_start_there() {
                 for (at, (&old, &new)) in
                     before.states["keep"].iter().zip(&after.states["keep"]).enumerate()
                 {
-                    // Momentum may move dropped weights until the next update, but nobody reads them.
+                    // Momentum may move dropped weights until the next update, but they are never read.
                     let updated = step % 2 == 1 && step < 20;
                     if updated && (old == 0 || new == 0) {
                         assert_eq!(after.weight[at], 0.0, "{pattern}, step {step}");
@@ -192,7 +192,7 @@ fn what_moves_falls_along_the_ramp_unless_told_otherwise() {
 
 #[test]
 fn what_cannot_move_is_dropped_by_its_score_and_border_blocks_survive() {
-    // One of 32 at the end: half of it rounds to none, so the largest of each block stays.
+    // At the end one of 32 is kept: half of one rounds to zero, so the largest of each block stays.
     let text =
         recipe("{ kind = \"balanced\", block = 32 }", "{ fraction = 0.5, anneal = \"constant\" }")
             .to_toml()
@@ -204,7 +204,7 @@ fn what_cannot_move_is_dropped_by_its_score_and_border_blocks_survive() {
         for block in 0..INPUTS / 32 {
             let at = |input: usize| (32 * block + input) * OUTPUTS + output;
             let kept = (0..32).filter(|&i| before.states["keep"][at(i)] == 1);
-            // The step before the update has moved the weights a little: ask what it left.
+            // The step before the update moves the weights slightly, so compare the values after it.
             let largest = kept
                 .max_by(|&a, &b| after.weight[at(a)].abs().total_cmp(&after.weight[at(b)].abs()))
                 .unwrap();
@@ -213,7 +213,7 @@ fn what_cannot_move_is_dropped_by_its_score_and_border_blocks_survive() {
     }
     sparse.finish().unwrap();
 
-    // Blocks of 32 over 48 outputs: those at the border are half as large, and survive as others do.
+    // Blocks of 32 over 48 outputs: those at the border are half as large and survive like the others.
     let border =
         recipe("{ kind = \"block-wise\", block = 32 }", "{ fraction = 0.1, score = \"random\" }")
             .to_toml()
@@ -245,7 +245,7 @@ fn decay_draws_dropped_weights_to_zero_while_they_may_still_come_back() {
     let dropped = |decay: &str| -> f32 {
         let mut recipe = recipe(PATTERNS[1], "\"straight-through\"").to_toml();
         recipe = recipe.replace("regrow =", &format!("{decay}\nregrow ="));
-        // Before the last update, which makes them zero.
+        // Stops before the last update, which zeroes them.
         let (mut states, _) = train(&recipe.parse().unwrap(), 19);
         let state = states.pop().unwrap();
         let values = state.weight.iter().zip(&state.states["keep"]);
@@ -266,7 +266,7 @@ fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_wei
     ] {
         let text = recipe(PATTERNS[1], regrow).to_toml();
         let text = match more.contains("taylor") {
-            // TOML allows a key once.
+            // TOML does not allow duplicate keys.
             true => text
                 .replace("score = \"magnitude\"", "score = \"taylor\"")
                 .replace("start = \"0 steps\"", "start = \"1 steps\""),
@@ -277,7 +277,8 @@ fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_wei
             let mut sparse = plan.attach(Net::new(&device)).unwrap();
             let mut optimizer = SgdConfig::new().init();
             for _ in 0..24 {
-                // The same batch on every device: their gradients are equal, and scaled to sum to one.
+                // Every device sees the same batch, with the loss scaled so that the gradients sum to that of one
+                // device.
                 let grads = || {
                     let loss = (sparse.inner().layer.forward(half_seen(&device)) - 1.0)
                         .powi_scalar(2)
@@ -294,7 +295,7 @@ fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_wei
             (sparse.finish().unwrap(), state)
         };
         let ((_, one), (pruned, two)) = (run(1), run(2));
-        // Halves are exact: two devices make the same bits as one.
+        // Halving is exact, so two devices are bitwise identical to one.
         assert_eq!(one.states, two.states, "{regrow} {more}");
         assert_eq!(one.weight, two.weight, "{regrow} {more}");
         let dropped = two.weight.iter().zip(&two.states["keep"]).filter(|(_, keep)| **keep == 0);

@@ -1,4 +1,4 @@
-//! The life of a pruned model inside a program: plan, attach, train, record, finish, pack, save, load.
+//! Tests of the life cycle of a pruned model inside a program: plan, attach, train, record, finish, pack, save, load.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -15,7 +15,7 @@ use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
 use burn_sparse_tests::models::Loss;
 
-/// A layer of each kind: one that dispatches, a stock one, a convolution, a norm.
+/// One layer of each kind: a dispatching one, a stock one, a convolution, and a norm.
 #[derive(Module, Debug)]
 struct Net {
     conv: Conv2d,
@@ -34,7 +34,7 @@ impl Net {
         }
     }
 
-    /// `[batch, 2, 5, 5]` to `[batch, 40]`.
+    /// Maps `[batch, 2, 5, 5]` to `[batch, 40]`.
     fn forward(&self, x: Tensor<4>) -> Tensor<2> {
         let x = self.conv.forward(x).flatten(1, 3);
         let x = self.ours.forward(self.norm.forward(x));
@@ -112,7 +112,7 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
             let sparse = steps(plan.attach(net).unwrap(), 4, &device);
             assert_eq!(sparse.step(), 4);
 
-            // Recorded and loaded into a fresh model: the same masks, orders and step.
+            // Recorded and loaded into a fresh model: same masks, row orders and step.
             let bytes = sparse.clone().into_record().into_bytes().unwrap();
             let fresh = plan.attach(Net::new(&device)).unwrap();
             let loaded = fresh.try_load_record(ModuleRecord::from_bytes(bytes).unwrap()).unwrap();
@@ -124,16 +124,16 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
             let x = inputs(&plain);
             let expected = outputs(&masked, &x);
 
-            // Packed in memory: our layer dispatches, the stock layers unpack to the same values.
+            // Packed in memory: our layer dispatches, and the stock layers unpack to the same values.
             let packed = pruned.pack().unwrap().valid();
             let (found, ran) = record_dispatch(|| outputs(&packed, &x));
             assert_close(&found, &expected);
             assert_eq!(ran.len(), 1, "only our layer dispatches");
             assert_eq!(ran[0].weight, packed.ours.weight.id);
-            // A sparse kernel, or the dense product where that is expected to be faster.
+            // Either a sparse kernel or the dense product, whichever is predicted to be faster.
             assert!(ran[0].choice.predicted().is_some(), "{}", ran[0].choice);
 
-            // Saved and loaded, packed and dense: the same outputs again.
+            // Saved and loaded, packed and dense: same outputs.
             let path = folder.path().join("net.safetensors");
             for format in [Format::Packed, Format::DenseBurn] {
                 checkpoint::save(&pruned, Provenance::default(), &path, format).unwrap();
@@ -202,7 +202,7 @@ fn shfl_bw_searches_its_order_once_something_is_dropped_and_keeps_it_when_told_t
         let found = order(&early);
         assert_ne!(found, burn_sparse::pattern::RowOrder::identity(64), "{regroup}");
         if regroup == "first update" {
-            // Other data from here on, and still the same groups.
+            // The data differ from here on, but the groups stay the same.
             assert_eq!(order(&steps(early, 1, &device)), found);
         }
     }
@@ -216,7 +216,7 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
         let plan = match Plan::new(&recipe(pattern, sparsity, "never"), &net, 10) {
             Ok(plan) => plan,
             Err(error) => {
-                // Where a pattern cannot promise it, the plan says so.
+                // The plan refuses patterns that cannot guarantee this.
                 assert!(pattern.contains("hinm") && error.to_string().contains("runs shift"));
                 continue;
             }
@@ -228,8 +228,8 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
             let weight = sparse.inner().ours.weight.val().into_data();
             let after: Vec<f32> = weight.try_into_vec().unwrap();
             let back = before.iter().zip(&after).filter(|(a, b)| **a == 0.0 && **b != 0.0).count();
-            // Whole blocks and unequal groups are kept or dropped by their sums, which a few zeros do
-            // not decide; vectors and rows are.
+            // Holds for every pattern, even though whole blocks and unequal groups are kept or dropped by
+            // their sums.
             assert_eq!(back, 0, "{pattern}");
             before = after;
         }
@@ -263,7 +263,7 @@ fn nan_in_weights_is_refused_with_its_place_wherever_it_appears() {
     let spoiled = |mut net: Net| {
         let weight = net.ours.weight.val();
         let nan = Tensor::full([1, 1], f32::NAN, &weight.device());
-        // Stored [in, out]: input 3 of output 5.
+        // Stored as [in, out]: input 3 of output 5.
         let weight = weight.slice_assign([3..4, 5..6], nan).detach();
         net.ours.weight = Param::from_tensor(weight);
         net
@@ -277,7 +277,7 @@ fn nan_in_weights_is_refused_with_its_place_wherever_it_appears() {
     let error = plan(&net, "0 steps").attach(net).unwrap_err().to_string();
     assert!(error.contains("parameter ours.weight, step 0"), "{error}");
     assert!(error.contains("row 5, column 3 is NaN"), "{error}");
-    // During the ramp: masks stay as they are, and finishing says why.
+    // During the ramp: the masks stay unchanged, the journal reports the error, and finishing fails.
     let net = Net::new(&device);
     let sparse = plan(&net, "6 steps").attach(net).unwrap();
     let mut optimizer = AdamWConfig::new().init();

@@ -1,5 +1,5 @@
-//! Every method under every pattern: attached, trained, recorded, gone on with in a new process, finished,
-//! packed and read back, to the same bytes as without the break.
+//! Tests every method with every pattern: attach, train, record, resume in a new process, finish, pack and read
+//! back, with the same bytes as an uninterrupted run.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +36,7 @@ impl Net {
     }
 }
 
-/// The weights that each mask drops.
+/// Number of weights that each mask drops.
 #[derive(Default)]
 struct Dropped(Vec<usize>);
 
@@ -60,7 +60,7 @@ impl TrainStep for Net {
     }
 }
 
-/// Methods as keys of a `[[prune]]` table.
+/// Pruning methods, as keys of a `[[prune]]` table.
 const METHODS: [(&str, &str); 10] = [
     ("one-shot", "end = \"0 steps\""),
     ("gradual", "end = \"12 steps\""),
@@ -84,11 +84,11 @@ const PATTERNS: [(&str, &str); 7] = [
     ("{ kind = \"block-wise\", block = 8 }", "sparsity = 0.75"),
 ];
 
-/// Steps before the break, and in all.
+/// Steps before the interruption, and in total.
 const BREAK: usize = 7;
 const STEPS: usize = 16;
 
-/// Every method under every pattern it can have.
+/// Returns every method with every pattern that supports it.
 fn cases() -> Vec<(String, Recipe)> {
     let mut cases = Vec::new();
     for (method, keys) in METHODS {
@@ -97,7 +97,7 @@ fn cases() -> Vec<(String, Recipe)> {
             let hinm = pattern.contains("hinm");
             let hard = keys.contains("regrow");
             if (method == "attract" && !vectors) || (hinm && hard) {
-                // Refused, which tests of recipes and plans show.
+                // These combinations are refused, as tested for recipes and plans.
                 continue;
             }
             let text = format!(
@@ -112,14 +112,14 @@ fn cases() -> Vec<(String, Recipe)> {
     cases
 }
 
-/// The batch of a step: the same in every process.
+/// Returns the batch of a step, which is the same in every process.
 fn batch(step: usize, device: &Device) -> Tensor<2> {
     let value = |at: usize| ((at * 37 + step * 101) % 97) as f32 / 48.0 - 1.0;
     Tensor::from_data(TensorData::new((0..6 * 48).map(value).collect::<Vec<_>>(), [6, 48]), device)
 }
 
-/// Trains from step `from` to step `to`, from the files of the folder if it is a middle, and into them if
-/// it goes no further.
+/// Trains from step `from` to step `to`; loads the state from the folder if `from` is past the start, and saves it
+/// there if `to` is before the end.
 fn train(plan: &Plan, from: usize, to: usize, files: &Path, device: &Device) -> Sparse<Net> {
     let mut model = plan.attach(Net::new(device)).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
@@ -140,7 +140,7 @@ fn train(plan: &Plan, from: usize, to: usize, files: &Path, device: &Device) -> 
     model
 }
 
-/// Finishes, packs and saves; what is read back does what was trained.
+/// Finishes, packs and saves the model, and asserts that the model read back computes the same outputs.
 fn finish(model: Sparse<Net>, path: &Path) {
     let pruned = model.finish().unwrap();
     let plain = Device::flex();
@@ -195,11 +195,11 @@ fn every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes()
 
 #[test]
 fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
-    // Balanced Sparsity (AAAI'19), algorithm 1, as its text has it: while the sparsity is below what is
-    // wanted, raise it; in every block, find the threshold, and set what is below it to zero.
+    // Balanced Sparsity (AAAI'19), algorithm 1, as stated in the text: while the sparsity is below the target,
+    // raise it; in every block, find the threshold and set the weights below it to zero.
     let device = Device::flex().autodiff();
     let mut net = Net::new(&device);
-    // Rounding makes ties, which the text leaves open; there are none among these.
+    // Rounding can cause ties, which the text leaves open; there are none among these weights.
     let mut expected = transposed(&values(&net));
     let sparsities = [0.25, 0.5, 0.625, 0.75];
     for sparsity in sparsities {
@@ -221,7 +221,7 @@ fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.0).init();
     for step in 0..3 {
         let output = TrainStep::step(&sparse, batch(step, &device));
-        // The algorithm's box has no training in it.
+        // The published algorithm does not include training, so the learning rate is zero.
         sparse = sparse.optimize(&mut optimizer, 0.0.into(), output.grads);
     }
     net = sparse.finish().unwrap().model;
@@ -229,12 +229,12 @@ fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
     assert_eq!(expected.iter().filter(|value| **value == 0.0).count(), 48 * 64 * 3 / 4);
 }
 
-/// The first layer's weight as its layer reads it, `[in, out]`.
+/// Returns the first layer's weight as the layer reads it, `[in, out]`.
 fn values(net: &Net) -> Vec<f32> {
     net.first.weight.val().into_data().try_into_vec().unwrap()
 }
 
-/// `[48, 64]` to `[64, 48]`, one row for each output.
+/// Transposes `[48, 64]` to `[64, 48]`, with one row per output.
 fn transposed(weight: &[f32]) -> Vec<f32> {
     (0..64).flat_map(|row| (0..48).map(move |col| weight[col * 64 + row])).collect()
 }
@@ -253,7 +253,7 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
     let zeros =
         |weight: Tensor<2>| weight.equal_scalar(0.0).int().sum().into_scalar::<i64>() as usize;
-    // Which of the two masks drop anything.
+    // For each of the two masks, `true` if it drops any weight.
     let drops = |sparse: &Sparse<Net>| {
         let mut dropped = Dropped::default();
         sparse.inner().visit(&mut dropped);
@@ -267,8 +267,8 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
         seen.push(drops(&sparse));
         first_zeros.push(zeros(sparse.inner().first.weight.val()));
     }
-    // The first partition's second turn begins after step 4: what it had dropped is there, still at zero,
-    // and learns with the next step.
+    // The second turn of the first partition begins after step 4: its dropped weights are active again, start at zero,
+    // and learn from the next step on.
     assert_eq!(first_zeros[3], 48 * 64 * 3 / 4);
     assert!(first_zeros[4] < 48 * 64 / 4, "{} are zero still", first_zeros[4]);
     let (first_turn, second_turn) = ((false, true), (true, false));
@@ -305,7 +305,7 @@ fn attraction_gathers_the_weight_of_a_group_in_few_of_its_vectors() {
             let output = TrainStep::step(&sparse, batch(step, &device));
             sparse = sparse.optimize(&mut optimizer, 1e-2.into(), output.grads);
         }
-        // What the mask keeps of all there is, before the last update zeroes the rest.
+        // Share of the stored weight that the mask keeps, before the last update zeroes the rest.
         sum(sparse.inner(), false) / sum(sparse.inner(), true)
     };
     let (free, drawn) = (kept(""), kept("attract = 0.5"));

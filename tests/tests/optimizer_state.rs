@@ -1,4 +1,4 @@
-//! The optimizer's state of single weights, and clipping.
+//! Tests of the per-weight optimizer state and of gradient clipping.
 
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -64,7 +64,7 @@ fn optimizers() -> Vec<(&'static str, ModuleOptimizer)> {
     ]
 }
 
-/// All tensors of the state that have an element for each weight.
+/// Returns all tensors of the state that have one element per weight.
 fn state(optimizer: &ModuleOptimizer) -> Vec<Vec<f32>> {
     let bytes = optimizer.to_record().into_bytes().unwrap();
     let tensors = burn_pack::Reader::from_bytes(bytes).unwrap().into_tensors().unwrap();
@@ -76,7 +76,7 @@ fn state(optimizer: &ModuleOptimizer) -> Vec<Vec<f32>> {
     tensors.into_iter().filter_map(read).collect()
 }
 
-/// Which weights are masked out, in the order they are stored.
+/// Returns `true` for each weight that is masked out, in storage order.
 fn dropped(sparse: &Sparse<Net>) -> Vec<bool> {
     let mut masks = Masks::default();
     sparse.inner().visit(&mut masks);
@@ -96,8 +96,8 @@ impl ModuleVisitor for Masks {
     }
 }
 
-/// The optimizer's state right after the update that follows step `steps`, and who is dropped before and
-/// after it.
+/// Returns the optimizer state right after the update that follows step `steps`, and the dropped weights before
+/// and after it.
 fn trained(
     keys: &str,
     optimizer: &mut ModuleOptimizer,

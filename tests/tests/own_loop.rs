@@ -1,4 +1,4 @@
-//! A training loop of one's own, without burn-train's traits.
+//! A custom training loop, without burn-train's traits.
 
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
@@ -10,7 +10,7 @@ use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
 use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 
-/// Masks that move by gradients, so that every part of a step has work.
+/// Recipe with gradient-based regrowth, so that every part of a step is exercised.
 const RECIPE: &str = r#"
     version = 1
     task = "test"

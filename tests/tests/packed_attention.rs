@@ -1,5 +1,5 @@
-//! `burn_sparse::nn::MultiHeadAttention`: burn-nn's own where nothing is packed, and the same function where it
-//! is.
+//! `burn_sparse::nn::MultiHeadAttention` matches burn-nn's layer if nothing is packed, and computes the same
+//! function if it is packed.
 
 use burn::module::Module;
 use burn::nn::attention::{MhaInput, generate_autoregressive_mask};
@@ -10,7 +10,7 @@ use burn_sparse::nn::{
 use burn_sparse_tests::models::{one_shot, seeded};
 use burn_sparse_tests::tensors::{close, input};
 
-/// Every mask a layer may be given, for two samples of five positions.
+/// Returns every combination of masks that a layer accepts, for two samples of five positions.
 fn masks(device: &Device) -> Vec<(&'static str, AttentionMask)> {
     let pad = [[false, false, false, true, true], [false; 5]];
     let pad = Tensor::<2, Bool>::from_data(TensorData::from(pad), device);

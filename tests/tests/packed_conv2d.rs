@@ -1,4 +1,5 @@
-//! `burn_sparse::nn::Conv2d`: burn-nn's own where nothing is packed, and the same function where it is.
+//! `burn_sparse::nn::Conv2d` matches burn-nn's layer if nothing is packed, and computes the same
+//! function if it is packed.
 
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
@@ -34,7 +35,7 @@ const PATTERNS: [&str; 4] = [
     "pattern = { kind = \"unstructured\" }",
 ];
 
-/// Geometry with the height and width of the input.
+/// Returns convolution configurations with the height and width of the input.
 fn geometries() -> Vec<(Conv2dConfig, [usize; 2])> {
     let config = |channels, kernel| Conv2dConfig::new(channels, kernel);
     let explicit = PaddingConfig2d::Explicit;
@@ -47,7 +48,7 @@ fn geometries() -> Vec<(Conv2dConfig, [usize; 2])> {
         (config([4, 24], [3, 3]).with_dilation([2, 3]), [9, 11]),
         (config([4, 16], [2, 4]).with_padding(PaddingConfig2d::Same), [6, 5]),
         (config([4, 16], [3, 3]).with_stride([3, 2]).with_padding(PaddingConfig2d::Same), [8, 7]),
-        // Windows that see nothing but padding, and pictures of one row or column.
+        // Windows that cover only padding, and images of one row or column.
         (config([4, 16], [2, 2]).with_padding(explicit(3, 4, 2, 3)), [1, 1]),
         (config([9, 8], [1, 3]).with_padding(explicit(0, 1, 0, 1)), [1, 40]),
         (config([9, 8], [3, 1]).with_stride([2, 1]).with_padding(explicit(1, 0, 1, 0)), [33, 1]),
@@ -73,8 +74,8 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
         for keys in PATTERNS {
             let pruned = one_shot(net(&config), &format!("{keys}\nsparsity = 0.75"));
             let (masked, packed) = (pruned.model.valid(), pruned.pack().unwrap());
-            // Layers this small may run dense; on a training device a sparse kernel runs at any cost, by way
-            // of unfolded windows. `kernels/tests/conv2d.rs` has the kernels themselves.
+            // Layers this small may run dense; on a training device a sparse kernel always runs, on unfolded
+            // windows. `kernels/tests/conv2d.rs` tests the kernels themselves.
             for (batch, activation) in
                 [(1, Activation::None), (9, Activation::Relu), (70, Activation::Gelu)]
             {

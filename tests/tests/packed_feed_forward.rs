@@ -1,5 +1,5 @@
-//! `burn_sparse::nn::PositionWiseFeedForward`: burn-nn's own where nothing is packed, and the same function where it
-//! is.
+//! `burn_sparse::nn::PositionWiseFeedForward` matches burn-nn's layer if nothing is packed, and computes the same
+//! function if it is packed.
 
 use burn::module::Module;
 use burn::nn::PReluConfig;
@@ -33,7 +33,7 @@ fn with_burns_own_record_it_is_burns_own_feed_forward_with_every_activation() {
         let what = format!("{:?}", config.activation);
         let x = input([2, 5, 32], &device);
         close(ours.forward(x.clone()), stock.forward(x), &what);
-        // Of slopes for five positions there is nothing to apply to others.
+        // Slopes for five positions cannot be applied to other shapes.
         if !matches!(config.activation, ActivationConfig::PRelu(_)) {
             let x = input([32], &device);
             close(ours.forward(x.clone()), stock.forward(x), &what);

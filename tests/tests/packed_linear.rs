@@ -1,4 +1,4 @@
-//! `burn_sparse::nn::Linear` with a packed weight: what runs, and that it is right whatever runs.
+//! Tests of `burn_sparse::nn::Linear` with a packed weight: the kernel chosen, and correct results for any choice.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -10,7 +10,7 @@ fn noise(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect()
 }
 
-/// A layer of random weights, masked, and the same packed.
+/// Returns a layer of masked random weights, and the same layer packed.
 fn layers(rows: usize, cols: usize, float: FloatType) -> (Linear, Linear) {
     let pattern: Pattern = "balanced(block=32)".parse().unwrap();
     let weights = noise(rows * cols);
@@ -58,7 +58,7 @@ fn a_layer_too_small_for_a_sparse_kernel_runs_dense_and_follows_its_values() {
         assert!(ran[0].choice.to_string().starts_with("dense, because"), "{}", ran[0].choice);
         assert_close(&values(y), &values(dense.forward(x.clone())), 1e-5);
     }
-    // The dense weight that was kept between the calls must go with the values it came from.
+    // The dense weight cached between calls must be invalidated when the packed values change.
     packed = packed.map(&mut Double);
     let doubled = dense.map(&mut Double);
     assert_close(&values(packed.forward(x.clone())), &values(doubled.forward(x)), 1e-5);
@@ -67,7 +67,7 @@ fn a_layer_too_small_for_a_sparse_kernel_runs_dense_and_follows_its_values() {
 #[test]
 fn two_byte_values_run_the_sparse_kernels_and_unpack_to_what_they_round_to() {
     for float in [FloatType::BF16, FloatType::F16] {
-        // Large enough for a sparse kernel to be the faster one on any machine.
+        // Large enough for a sparse kernel to be faster on any machine.
         let (dense, packed) = layers(1024, 1024, float);
         let x = Tensor::<2>::from_data(TensorData::new(noise(1024), [1, 1024]), &Device::flex());
         for activation in [Activation::None, Activation::Relu, Activation::Gelu] {

@@ -1,4 +1,5 @@
-//! `burn_sparse::nn::Lstm`: burn-nn's own where nothing is packed, and the same function where it is.
+//! `burn_sparse::nn::Lstm` matches burn-nn's layer if nothing is packed, and computes the same
+//! function if it is packed.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::activation::ActivationConfig;
@@ -65,7 +66,7 @@ fn packed_gates_run_as_one_matrix_and_give_what_the_masked_ones_give() {
         "pattern = { kind = \"unstructured\" }",
     ];
     for keys in patterns {
-        // The last of them has gates whose rows fill no group and no tile: they run apart.
+        // In the last case the rows of a gate do not fill whole groups or tiles, so the gates run separately.
         for (inputs, hidden) in [(64, 64), (33, 128), (70, 50)] {
             let device = Device::flex();
             let trained = net(inputs, hidden, &device.clone().autodiff());
@@ -86,7 +87,7 @@ fn packed_gates_run_as_one_matrix_and_give_what_the_masked_ones_give() {
     }
 }
 
-/// The gradients of every float parameter.
+/// Collects the gradients of every float parameter.
 struct Gradients<'a> {
     of: &'a burn::tensor::Gradients,
     found: Vec<Vec<f32>>,
@@ -120,7 +121,7 @@ fn packed_gates_train_their_kept_weights_as_masked_ones_do() {
     let mut kept = 0;
     for (masked, packed) in masked.iter().zip(&packed) {
         assert!(sum(packed) > 0.0);
-        // The masked layer has a gradient for dropped weights too.
+        // The masked layer also has gradients for dropped weights.
         if masked.len() == packed.len() {
             for (masked, packed) in masked.iter().zip(packed) {
                 assert!((masked - packed).abs() < 1e-6);
@@ -198,7 +199,7 @@ fn dense_gates_train_as_burns_own_do() {
                 input([batch, hidden], &device).require_grad(),
                 (input([batch, hidden], &device) * 0.5).detach().require_grad(),
             );
-            // Outputs of every step and both last states, each in a role of its own.
+            // Uses the outputs of every step and both final states, each in a different term.
             let loss = |(y, last): (Tensor<3>, LstmState<2>)| {
                 let weights = input([batch, steps, hidden], &device);
                 (y * weights).sum() + last.cell.powi_scalar(2).sum() + last.hidden.sum()

@@ -1,4 +1,4 @@
-//! Weights go to Python and come from Python, and compute the same.
+//! Weights exported to and imported from Python compute the same results.
 //!
 //! Needs a Python with numpy and safetensors: `PYTHON=… cargo test --test python_interchange -- --ignored`
 //! (`.ci/run` makes one).
@@ -83,7 +83,7 @@ fn what_is_exported_computes_the_same_in_python() {
     ] {
         checkpoint.write(folder.join(format!("{name}.safetensors")), format).unwrap();
     }
-    // What our packed layers make of some input.
+    // Outputs of our packed layers for some input.
     let packed = checkpoint.apply(model(&device), Form::Packed).unwrap();
     let x: Vec<f32> = (0..3 * 784).map(|i| (i * 7919 % 1009) as f32 / 504.5 - 1.0).collect();
     let input = Tensor::<2>::from_data(TensorData::new(x.clone(), [3, 784]), &device);

@@ -1,5 +1,5 @@
-//! Batch normalization counts its batches in statistics that are no parameters: a checkpoint written right after a
-//! step holds that step's.
+//! Batch normalization tracks running statistics that are not parameters: a checkpoint written right after a step
+//! holds the statistics of that step.
 
 use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig};
@@ -32,7 +32,7 @@ fn a_checkpoint_right_after_a_step_holds_its_statistics() {
     let net = seeded(&device, 3, Net::new);
     let pruned = one_shot(net, "pattern = { kind = \"balanced\", block = 9 }\nsparsity = 0.66");
     let x = Tensor::<4>::random([5, 3, 6, 6], Distribution::Uniform(1.0, 2.0), &device);
-    // A step in training moves the statistics; nothing reads them before the checkpoint does.
+    // A training step updates the statistics; the checkpoint is the first to read them.
     drop(pruned.model.norm.forward(pruned.model.conv.forward(x)));
     let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
     let fresh = seeded(&Device::flex(), 4, Net::new);
@@ -64,7 +64,7 @@ fn one_operator_leaves_the_statistics_of_a_frozen_layer() {
     let x = Tensor::<4>::random([5, 3, 6, 6], Distribution::Uniform(1.0, 2.0), &device);
     let y = batch_norm_relu(&norm, x.clone(), Some(&x));
     assert_eq!(read(norm.running_mean.value_sync()), [0.0; 3]);
-    // Its mean is 0 and its variance 1: what goes in comes out, and is added once more.
+    // With mean 0 and variance 1, the output is the input plus the shortcut, which is the input again.
     near(&read(y), &read(x * 2.0));
 }
 

@@ -1,4 +1,4 @@
-//! What ranks weights, and how one sparsity is spread over several of them.
+//! Tests of scores, which rank weights, and of distributions, which spread one sparsity over several weights.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn plan(more: &str) -> Plan {
     Plan::new(&recipe(more), &Net::new(&Device::flex().autodiff()), 10).unwrap()
 }
 
-/// Ones in the first half of the inputs: only those ever get a gradient.
+/// Returns ones in the first half of the inputs and zeros in the rest, so that only the first half gets gradients.
 fn half_seen(device: &Device) -> Tensor<2> {
     Tensor::cat(vec![Tensor::ones([4, 32], device), Tensor::zeros([4, 32], device)], 1)
 }
@@ -78,7 +78,7 @@ fn erdos_renyi_leaves_the_narrow_layer_denser_and_keeps_the_total() {
         let (wide, narrow) = (zeros("wide.weight"), zeros("narrow.weight"));
         assert!(narrow / 768.0 < wide / 6144.0, "{narrow}, {wide}");
         assert!((wide + narrow - 0.75 * 6912.0).abs() <= 1.0, "{wide} + {narrow}");
-        // And training reaches what was planned, which `finish` counts.
+        // Training reaches the planned sparsity, which `finish` checks.
         train(plan.attach(Net::new(&Device::flex().autodiff())).unwrap());
     }
 }
@@ -107,7 +107,7 @@ fn one_threshold_for_all_layers_prunes_small_weights_wherever_they_are_up_to_the
     ] {
         let more = format!("pattern = {kind}\ndistribution = \"global\"\ncap = 0.8");
         let mut net = Net::new(&device);
-        // Hardly anything of the wide layer is worth keeping.
+        // Scales the wide layer down so that few of its weights are worth keeping.
         net.wide.weight = net.wide.weight.map(|weight| (weight * 0.05).detach().require_grad());
         let pruned = train(plan(&more).attach(net).unwrap());
         let (wide, narrow) = (sparsity(&pruned, "wide.weight"), sparsity(&pruned, "narrow.weight"));
@@ -122,7 +122,7 @@ fn taylor_scores_drop_weights_without_gradient_however_large_they_are() {
     let net = Net::new(&Device::flex().autodiff());
     let pruned = train(plan(more).attach(net).unwrap());
     let mask = &pruned.weights[0].mask;
-    // A quarter is kept, all of it among the inputs that were seen.
+    // A quarter is kept, all of it among the nonzero inputs.
     for row in 0..mask.rows() {
         assert_eq!(mask.count_in(row, 32, 64), 0, "row {row}");
     }
@@ -139,7 +139,7 @@ fn taylor_scores_before_the_first_gradient_are_refused_by_the_plan() {
     assert!(error.contains("prune[0].end") && error.contains("gradient"), "{error}");
 }
 
-/// Ranks by position: the last stored value highest.
+/// Scores weights by position, the last stored value highest.
 #[derive(Debug)]
 struct Latest {
     too_few: bool,
@@ -159,14 +159,14 @@ fn a_scorer_of_ones_own_ranks_instead_of_the_recipes_score() {
     let net = || Net::new(&Device::flex().autodiff());
     let sparse = plan(more).attach(net()).unwrap();
     let pruned = train(sparse.with_scorer(Arc::new(Latest { too_few: false })));
-    // Stored as [in, out]: the last quarter of what is stored are the last 16 inputs of every output.
+    // Stored as [in, out]: the last quarter of the stored values is the last 16 inputs of every output.
     let mask = &pruned.weights[0].mask;
     assert!((0..96).all(|row| mask.count_in(row, 48, 64) == 16), "{}", mask.kept());
 
     let sparse = plan(more).attach(net()).unwrap();
     let mut sparse = sparse.with_scorer(Arc::new(Latest { too_few: true }));
     let device = Device::flex().autodiff();
-    // The update at the start of the ramp drops nothing, and ranks nothing.
+    // The update at the start of the ramp drops no weights, so it does not call the scorer.
     for _ in 0..2 {
         let output = TrainStep::step(&sparse, half_seen(&device));
         sparse = sparse.optimize(&mut SgdConfig::new().init(), 1e-2.into(), output.grads);

@@ -1,17 +1,21 @@
 //! The `burn-sparse` command.
 
 mod args;
+mod cli;
 mod commands;
+mod costs;
 mod device;
 mod memory;
 mod output;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
-use args::{Arguments, Command};
+use args::BadUsage;
+use cli::{Arguments, Command};
 
 fn main() -> ExitCode {
     memory::keep_between_steps();
@@ -40,8 +44,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough, as in `burn-sparse plan | head`.
+        // The reader of the output has seen enough, as in `burn-sparse plan | head`.
         Err(error) if output::is_closed_pipe(error.as_ref()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<BadUsage>() => {
+            Arguments::command().error(ErrorKind::ArgumentConflict, error).exit()
+        }
         Err(error) => {
             output::note(&format!("error: {error}"));
             ExitCode::FAILURE

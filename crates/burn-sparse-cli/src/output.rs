@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use burn_sparse::report::{LayerReport, Predicted};
-use burn_sparse_models::Metric;
-use burn_sparse_models::run::{EpochReport, Observer, Phase};
+use burn_sparse::measure::{LayerReport, Predicted};
+use burn_sparse_run::Metric;
+use burn_sparse_run::run::{EpochReport, Observer, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Every bad input is one clear error with status 1, and leaves nothing half-written.
+//! Every bad input produces one clear error with status 1 and leaves no partially written files.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use support::{assert_refused, recipe, run, train};
 
-/// Trains a recipe with `from` replaced by `to`, and expects a refusal before anything is written.
+/// Trains a recipe with `from` replaced by `to` and asserts that it is refused before anything is written.
 fn refused(from: &str, to: &str, hints: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     recipe(folder.path(), from, to);
@@ -128,7 +128,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     for length in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         refuse(&bytes[..length], &["bad.safetensors: no complete safetensors file"]);
     }
-    // One kept column moved: everything is well-formed, but the mask is another one.
+    // The stored mask hash is changed: the file is well-formed, but the hash no longer matches the mask.
     let mut moved = bytes.clone();
     replace(&mut moved, br#"\"mask_hash\":\""#, br#"\"mask_hash\":\"0000"#);
     refuse(&moved, &["hash is ", "the file says 0000"]);
@@ -136,7 +136,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     replace(&mut other_version, br#""burn-sparse.version":"1""#, br#""burn-sparse.version":"9""#);
     refuse(&other_version, &["`burn-sparse.version` is `9`, expected `1`"]);
 
-    // A plan that never ends, and a square weight whose view is turned.
+    // A plan whose ramp never ends, and a square weight whose linear view is replaced by a convolution's.
     let mut endless = bytes.clone();
     replace(&mut endless, br#"\"every\":20"#, br#"\"every\": 0"#);
     refuse(&endless, &["`burn-sparse.plan`", "ramps that end"]);
@@ -144,7 +144,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     let linear = br#"\"view\":{\"linear\":{\"rows\":256,\"cols\":256}}"#;
     let conv = br#"\"view\":{\"conv\":{\"rows\":256,\"channels\":256,\"kernel\":[]}}"#;
     let growth = conv.len() - linear.len();
-    // The plan describes the view as well, before the tensors do.
+    // The plan also contains the view, before the tensors' metadata: replace the last occurrence.
     let at = turned.windows(linear.len()).rposition(|window| window == linear).unwrap();
     turned.splice(at..at + linear.len(), conv.iter().copied());
     let length = u64::from_le_bytes(turned[..8].try_into().unwrap()) + growth as u64;
@@ -153,14 +153,14 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     let hints = ["does not fit the model", "fc2.weight is packed as Conv"];
     assert_refused(&run(folder, &["eval", "bad.safetensors"]), &hints);
 
-    // The file of one task under the name of another.
+    // A checkpoint of one task, relabeled as another.
     let mut other_task = bytes.clone();
     replace(&mut other_task, br#"task = \"glyphs-mlp\""#, br#"task = \"mnist-mlp\" "#);
     std::fs::write(folder.join("bad.safetensors"), other_task).unwrap();
     let hints = ["does not fit the model", "fc1.weight is [784, 256] in the file, [784, 512]"];
     assert_refused(&run(folder, &["eval", "bad.safetensors"]), &hints);
 
-    // A plain safetensors file of someone else.
+    // A plain safetensors file without burn-sparse metadata.
     let arguments =
         ["export", "run", "--format", "dense", "--layout", "pytorch", "--out", "plain.safetensors"];
     assert!(run(folder, &arguments).status.success());
@@ -168,7 +168,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     assert_refused(&run(folder, &["eval", "plain.safetensors"]), &hints);
 }
 
-/// Overwrites the first `from` with `to`, keeping the length of the file.
+/// Overwrites the first occurrence of `from` with `to`, keeping the length of the file.
 fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     let at = bytes.windows(from.len()).position(|window| window == from);
     let at = at.unwrap_or_else(|| panic!("no {}", String::from_utf8_lossy(from)));

@@ -1,4 +1,4 @@
-//! `--device`: what this build and machine have, and one clear error for the rest.
+//! Tests of `--device`: devices this build and machine support, and one clear error for every other device.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Checkpoints that go elsewhere and come back, and training that goes on from them.
+//! Exporting and importing checkpoints, and resuming training from them.
 
 mod support;
 
@@ -59,7 +59,7 @@ fn weights_come_back_from_pytorchs_layout_and_from_sparse_bitmask() {
     );
     success(folder, &["export", "run", "--format", "sparse-bitmask", "--out", "bits.safetensors"]);
 
-    // As another tool would name them.
+    // Rename the tensors as another tool might.
     let bytes = std::fs::read(folder.join("dense.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let renamed = tensors
@@ -82,12 +82,12 @@ fn weights_come_back_from_pytorchs_layout_and_from_sparse_bitmask() {
     assert_eq!(renamed["metric"], trained["metric"]);
     let bits = import("bits.safetensors", &[]);
     assert_eq!(bits["metric"], trained["metric"]);
-    // The same masks, as unstructured ones, and kernels that run them.
+    // The masks are the same, now as unstructured ones, and sparse kernels run them.
     assert_eq!(hashes(&bits), hashes(&trained));
     assert_eq!(bits["layers"][0]["pattern"], "unstructured");
     assert!(bits["layers"][0]["kernel"].as_str().unwrap().starts_with("flex-"));
 
-    // What does not fit is listed whole.
+    // All mismatches are listed.
     let arguments = ["import", "renamed.safetensors", "--task", "glyphs-mlp", "--out", "x"];
     let hints = [
         "does not fit the model",
@@ -127,7 +127,7 @@ fn two_byte_values_halve_the_file_and_hardly_move_the_metric() {
         assert_eq!(hashes(&found), hashes(&trained));
         let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
         assert!((value(&found) - value(&trained)).abs() < 0.02, "{dtype}");
-        // What was rounded once is written as it is.
+        // Exporting values that are already rounded does not change them.
         success(folder, &["export", &out, "--format", "packed", "--out", "again.safetensors"]);
         let [a, b] = [&out, "again.safetensors"].map(|p| std::fs::read(folder.join(p)).unwrap());
         assert!(a == b, "{dtype}");
@@ -150,7 +150,7 @@ fn values_that_a_narrower_type_cannot_hold_are_refused() {
     success(folder, &[&export[..], &["bf16"]].concat());
 }
 
-/// Fine-tunes for an epoch, masks as they are.
+/// Recipe that fine-tunes with fixed masks.
 const KEEP: &str =
     "version = 1\ntask = \"glyphs-mlp\"\n[train]\nkeep_zeros = true\nprune_epochs = 2\n";
 
@@ -175,18 +175,18 @@ fn fine_tuning_goes_on_from_a_packed_checkpoint_and_keeps_its_zeros() {
         assert_eq!(second["pattern"], first["pattern"]);
         let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
         assert!(value(&second) > value(&first), "{name}: {} {}", value(&second), value(&first));
-        // And the checkpoint is packed in the same layout.
+        // The checkpoint is packed in the same layout.
         let inspected = json(folder, &["inspect", &tuned, "--json"]);
         let kernels = &second["layers"];
         assert_eq!(kernels[0]["kernel"], first["layers"][0]["kernel"]);
         assert_eq!(inspected["sparsity"], second["sparsity"]);
     }
 
-    // A whole run, dense parameters first, can begin there as well.
+    // A full run, including its dense phase, can also start from a packed checkpoint.
     let arguments = ["train", "recipe.toml", "--from", "balanced", "--run-dir", "on", "--json"];
     assert!(json(folder, &arguments)["metric"]["value"].as_f64().unwrap() > 0.5);
 
-    // What cannot be kept is said before anything is written.
+    // Zeros that cannot be kept are reported before anything is written.
     let train_keep = ["train", "keep.toml", "--run-dir", "no"];
     assert_refused(&run(folder, &train_keep), &["`train.keep_zeros`", "--from FILE"]);
     success(folder, &["export", "balanced", "--format", "dense", "--out", "dense.safetensors"]);
@@ -211,7 +211,7 @@ fn an_interrupted_fine_tuning_goes_on_to_the_same_bits() {
     json(folder, &["train", "keep.toml", "--from", "run", "--run-dir", "whole", "--json"]);
     let arguments = ["train", "keep.toml", "--run-dir", "cut"];
     let mut child = command(folder).args(arguments).args(["--from", "run"]).spawn().unwrap();
-    // As soon as its first epoch is saved.
+    // Kill the run as soon as its first epoch is saved.
     let saved = || {
         let state = std::fs::read_to_string(folder.join("cut/state.json")).unwrap_or_default();
         state.contains("\"epoch\": 1")
@@ -221,7 +221,7 @@ fn an_interrupted_fine_tuning_goes_on_to_the_same_bits() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // The checkpoint it began with may be gone by now.
+    // Resuming must not need the checkpoint that the run started from.
     std::fs::remove_dir_all(folder.join("run")).unwrap();
     success(folder, &[&arguments[..], &["--resume"]].concat());
     let weights = |run_dir: &str| {

@@ -1,4 +1,4 @@
-//! One-shot pruning of files that no model code knows.
+//! One-shot pruning of files without any model code.
 
 mod support;
 
@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use support::{assert_refused, json, run, train};
 
-/// Prunes `in.safetensors` with the given arguments, and reads the report.
+/// Prunes `in.safetensors` with the given arguments and returns the tensors of the report.
 fn prune(folder: &Path, pattern: &str, more: &[&str]) -> Vec<serde_json::Value> {
     let arguments = ["prune", "in.safetensors", "--out", "out.safetensors", "--json", "--pattern"];
     let report = json(folder, &[&arguments[..], &[pattern], more].concat());
@@ -29,7 +29,7 @@ fn noise(count: usize) -> Vec<f32> {
         .collect()
 }
 
-/// A linear weight in three types, a convolution, a bias, an integer tensor.
+/// Writes a linear weight in three dtypes, a convolution, a bias, and an integer tensor.
 fn write(path: &Path, spoil: bool) {
     let mut values = noise(64 * 48);
     if spoil {
@@ -179,7 +179,7 @@ fn what_cannot_be_pruned_is_refused_and_leaves_an_older_output() {
     }
 }
 
-/// Two layers of one shape, the second a hundred times as strong, and a wide third one.
+/// Writes two layers of the same shape, one with weights 100 times as large, and a wider third layer.
 fn write_uneven(path: &Path) {
     let bytes = |values: Vec<f32>| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
     let weak = bytes(noise(64 * 64));
@@ -221,7 +221,7 @@ fn a_distribution_spreads_the_sparsity_and_keeps_its_mean() {
             "{by_shape:?}"
         );
         assert_eq!(spread("erdos-renyi-kernel", &[]), by_shape, "the same where no kernels are");
-        // One threshold: the strong layer keeps almost all, and the cap protects the weak ones.
+        // With one global threshold the strong layer keeps almost everything, and the cap protects the weak ones.
         let [strong, weak, _] = spread("global", &[]);
         assert!(strong < 0.05 && weak > 0.55, "{strong} {weak}");
         let capped = spread("global", &["--cap", "0.52"]);
@@ -278,7 +278,7 @@ fn masks_are_drawn_as_stored_and_in_row_order_or_the_reason_is_said() {
     assert!(run(folder, &["inspect", "run", "--plot", "masks.svg"]).status.success());
     let picture = std::fs::read_to_string(folder.join("masks.svg")).unwrap();
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>"));
-    // Two packed weights: two panels each, and a bar for every group.
+    // Two packed weights, with two panels each and one bar per group.
     assert_eq!(picture.matches("data:image/png;base64,").count(), 4);
     for (name, cols) in [("fc1.weight: 256 x 784", 784), ("fc2.weight: 256 x 256", 256)] {
         assert!(picture.contains(name));

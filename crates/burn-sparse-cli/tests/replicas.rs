@@ -1,5 +1,5 @@
-//! Replicas as under burn-train's `ddp`. Burn marks no tensor of the CPU as one that several devices share, so
-//! this takes a GPU, or a software device in its place.
+//! Tests of replicas as in burn-train's `ddp`. Burn never marks a CPU tensor as distributed, so these tests need a
+//! GPU or a software device in its place.
 #![cfg(feature = "wgpu")]
 
 use burn::module::{Module, ModuleMapper, Param};
@@ -22,7 +22,7 @@ const RECIPE: &str = r#"
     every = "3 steps"
 "#;
 
-/// What `ddp` does to the model of every device.
+/// Marks every parameter as distributed, as `ddp` does to the model of every device.
 struct Distribute;
 
 impl ModuleMapper for Distribute {
@@ -41,8 +41,8 @@ fn batch(from: usize, device: &Device) -> ImageBatch {
     }
 }
 
-/// Two copies of a model, in turns. Where `ddp` would synchronize their gradients both see the same batch, which
-/// comes to the same.
+/// Trains two copies of a model in turns. Both see the same batch if `synchronized`, which is equivalent to the
+/// gradient synchronization of `ddp`.
 fn replicas(synchronized: bool) -> [Result<(), TrainError>; 2] {
     let device = Device::wgpu(DeviceKind::DefaultDevice).autodiff();
     let model = MlpConfig::new(32, 64, 4).init(&device);

@@ -1,4 +1,4 @@
-//! `burn-sparse report`: of a run, of a sweep, of nothing; and what a browser makes of it.
+//! Tests of `burn-sparse report` for a run, a sweep, and a folder without runs, and of the page in a browser.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::{assert_refused, json, recipe, run};
 
-/// A finished sweep of two patterns and two seeds in `grid`.
+/// Runs a sweep of two patterns, two sparsities and two seeds in `grid`.
 fn sweep(folder: &Path) {
     recipe(folder, "prune_epochs = 2", "prune_epochs = 1");
     let patterns = "balanced(block=16),shfl-bw(vector=16)";
@@ -65,7 +65,8 @@ fn a_run_is_reported_and_what_is_no_run_is_refused() {
     assert_refused(&run(folder, &["report", "run"]), &["checkpoint.safetensors"]);
 }
 
-/// What Chromium computes of a page shown 390 pixels wide: the width it takes, its background, its text.
+/// Returns what Chromium computes for a page shown 390 pixels wide: its scroll width, its background color, its text
+/// color, and the number of figures taller than 50 pixels.
 fn shown(browser: &str, page: &Path, dark: bool) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let content = std::fs::read_to_string(page).unwrap();
@@ -116,13 +117,13 @@ fn a_browser_shows_it_on_a_phone_by_day_and_by_night() {
     let page = folder.path().join("grid/report.html");
     let (day, night) = (shown(&browser, &page, false), shown(&browser, &page, true));
     for found in [&day, &night] {
-        // A scroll bar takes a little of it.
+        // A scroll bar takes up some of the width.
         let width: usize = found[0].parse().unwrap();
         assert!((300..=390).contains(&width), "wider than the phone: {found:?}");
     }
     assert_eq!(day[1], "rgb(255, 255, 255)", "{day:?}");
     assert_ne!(day[1], night[1], "{night:?}");
     assert_ne!(day[2], night[2], "{night:?}");
-    // Accuracy against sparsity, and against time twice; epochs of five runs, and four ramps.
+    // Accuracy against sparsity (1) and against time (2), epochs of five runs, and four ramps.
     assert_eq!(day[3], "12", "{day:?}");
 }

@@ -1,4 +1,4 @@
-//! A run that is killed, or finds its disk full, goes on from its last complete state to the same bits.
+//! A run that is killed or runs out of disk space resumes from its last complete state, bitwise identical.
 #![cfg(unix)]
 
 mod support;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::{assert_refused, command, json, recipe, run, train};
 
-/// Methods as `--set` pairs.
+/// Pruning methods, as `--set` pairs.
 const METHODS: [(&str, &[&str]); 8] = [
     ("straight-through", &[]),
     ("one-shot", &["prune.end=0 epochs"]),
@@ -45,7 +45,7 @@ fn every_method_resumes_after_kill_9_to_the_same_bits() {
         let arguments = arguments(sets, "cut");
         let mut killed = 0;
         let resumed = loop {
-            // A run that was killed before it had a recipe begins afresh.
+            // A run killed before it wrote its recipe starts over.
             let begun = folder.join("cut/recipe.toml").exists();
             let resume: &[&str] = if begun { &["--resume"] } else { &[] };
             let mut child = command(folder)
@@ -55,7 +55,7 @@ fn every_method_resumes_after_kill_9_to_the_same_bits() {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            // At another moment each time, and for each method.
+            // Kill at a different time in each round and for each method.
             std::thread::sleep(Duration::from_millis(90 + 160 * killed + 37 * number as u64));
             if killed == 3 {
                 assert!(child.wait().unwrap().success(), "{method}");
@@ -77,7 +77,7 @@ fn a_run_that_fills_its_disk_says_so_and_goes_on_when_there_is_room() {
     let folder = folder.path();
     let whole = train(folder, "whole", &[]);
     recipe(folder, "", "");
-    // No file may grow past 64 KB: what the system answers then is what it answers on a full disk.
+    // Simulates a full disk: with `ulimit -f 64`, writing a file past 64 KB fails.
     let program = env!("CARGO_BIN_EXE_burn-sparse");
     let words = "train recipe.toml --run-dir cut --json";
     let script = format!("trap '' XFSZ; ulimit -f 64; exec {program} {words}");
@@ -95,7 +95,7 @@ fn a_run_that_fills_its_disk_says_so_and_goes_on_when_there_is_room() {
     assert_eq!(resumed["layers"], whole["layers"]);
 }
 
-/// What `epochs.jsonl` says of the phase.
+/// Returns the entries of `epochs.jsonl` for the phase.
 fn epochs(folder: &Path, run_dir: &str, phase: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join(run_dir).join("epochs.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -106,7 +106,7 @@ fn epochs(folder: &Path, run_dir: &str, phase: &str) -> Vec<serde_json::Value> {
 fn a_phase_ends_when_its_metric_has_been_no_better_for_long_enough_and_keeps_its_best_epoch() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // A learning rate at which the metric jumps about.
+    // A learning rate at which the metric fluctuates.
     let sets = [
         "train.optimizer={ kind = \"adamw\", learning_rate = 0.03 }",
         "train.dense_epochs=6",
@@ -126,17 +126,17 @@ fn a_phase_ends_when_its_metric_has_been_no_better_for_long_enough_and_keeps_its
     let best_dense = best(&dense);
     assert!(dense.len() == 6 || dense.len() == best_dense + 3, "{best_dense} of {}", dense.len());
     assert_eq!(trained["dense_metric"]["value"], dense[best_dense]["value"]);
-    // The ramp ends with the first epoch of pruning: all count.
+    // The ramp ends with the first epoch of pruning, so every epoch counts.
     let prune = epochs(folder, "run", "prune");
     let best_prune = best(&prune);
     assert!(prune.len() == 8 || prune.len() == best_prune + 3, "{best_prune} of {}", prune.len());
     assert!(dense.len() + prune.len() < 14, "neither phase ended early");
     assert_eq!(trained["metric"]["value"], prune[best_prune]["value"]);
-    // A finished run can be asked to go on, and says the same again.
+    // Resuming a finished run reports the same metric again.
     let mut again = arguments(&sets, "run");
     again.push("--resume");
     assert_eq!(json(folder, &again)["metric"], trained["metric"]);
-    // Nothing that was only kept on the way is left.
+    // No intermediate `best-` files are left.
     let left = std::fs::read_dir(folder.join("run")).unwrap();
     let left = left
         .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("best-"));
@@ -157,7 +157,7 @@ fn distillation_and_rewinding_change_what_is_learnt_and_bad_values_are_refused()
         train(folder, run_dir, &[&[cosine, two], sets].concat())["layers"].clone()
     };
     let peak = rewound("peak", &[]);
-    // All of the schedule is what pruning goes through anyway.
+    // Rewinding to the full schedule is what pruning does by default.
     assert_eq!(rewound("all", &["train.rewind=1.0"]), peak);
     assert_ne!(rewound("half", &["train.rewind=0.5"]), peak);
 

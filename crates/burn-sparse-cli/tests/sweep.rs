@@ -1,4 +1,4 @@
-//! `sweep`: a grid of runs from one dense checkpoint for each seed, which goes on where it was stopped.
+//! Tests of `sweep`: a resumable grid of runs that start from one dense checkpoint per seed.
 
 mod support;
 
@@ -52,7 +52,7 @@ fn a_grid_is_trained_once_and_a_larger_one_adds_to_it() {
     assert_eq!(second["dense"]["values"][0], first["dense"]["values"][0]);
     assert_eq!(written(folder, "dense/seed-0"), dense);
     assert_eq!(written(folder, "unstructured-0.75/seed-0"), pruned);
-    // A method of no keys is the recipe as it is, in a folder of its own: the same bits.
+    // A method without keys is the unchanged recipe in a separate folder: the results are identical.
     let ramp = &second["rows"][0]["metric"]["values"][0];
     assert_eq!(ramp, &first["rows"][0]["metric"]["values"][0]);
     assert_eq!(sweep(folder, &methods), second);
@@ -95,7 +95,7 @@ fn another_recipe_in_the_same_folder_is_refused() {
 fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // Whatever needs a gradient, many steps an epoch or several weights is the recipe's affair, not a trial's.
+    // Keys that need a gradient, many steps per epoch, or several weights apply to the recipe, not to a trial.
     let keys = "every = \"0.25 epochs\"\nscore = \"taylor\"\nregrow = { partitions = 2 }";
     recipe(folder, "every = \"20 steps\"", &format!("{keys}\nstart = \"10 steps\""));
     let sweep = ["sweep", "recipe.toml", "--sensitivity", "--run-dir", "grid", "--json"];
@@ -112,14 +112,14 @@ fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
         assert!(
             (trial["sparsity"].as_f64().unwrap() - trial["target"].as_f64().unwrap()).abs() < 1e-3
         );
-        // A quarter of a layer, the smallest weights, is hardly missed; the model was trained a little.
+        // Dropping the smallest quarter of one layer's weights hardly changes the metric; the model is trained briefly.
         assert!(trial["target"] != 0.25 || loss.abs() < 0.05, "{trial}");
     }
     assert!(folder.join("grid/sensitivity.json").is_file());
     let plan = json(folder, &["plan", "per-layer.toml", "--json"]);
     assert_eq!(plan["weights"].as_array().unwrap().len(), 2, "{plan}");
 
-    // The dense model is the sweep's own, and what cannot be borne is said.
+    // The dense model of the sweep is reused, and an `--allow` that no trial meets is reported.
     let begun = written(folder, "dense/seed-0");
     let refused = [&common[..], &["--write", "none.toml", "--allow=-1"]].concat();
     assert_refused(&run(folder, &refused), &["raise --allow"]);

@@ -1,4 +1,4 @@
-//! Recipe to speed, as a user walks it: every step a new process.
+//! The whole workflow from recipe to benchmark, with every step in a new process, as a user runs it.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn hashes(report: &Value) -> Vec<&str> {
     layers.iter().filter_map(|layer| layer["mask_hash"].as_str()).collect()
 }
 
-/// A run's weights as the bytes of a plain safetensors file.
+/// Returns a run's weights as the bytes of a plain safetensors file.
 fn weights(folder: &Path, run_dir: &str) -> Vec<u8> {
     let out = format!("{run_dir}.safetensors");
     let arguments = ["export", run_dir, "--format", "dense", "--layout", "pytorch", "--out", &out];
@@ -33,7 +33,7 @@ fn a_run_trains_evaluates_exports_and_benchmarks() {
     assert!(trained["dense_metric"]["value"].as_f64().unwrap() > 0.3);
     assert!(trained["metric"]["value"].as_f64().unwrap() > 0.5);
 
-    // The packed checkpoint in a new process: the same metric, masks and kernels.
+    // Evaluating the packed checkpoint in a new process gives the same metric, masks and kernels.
     let evaluated = json(folder, &["eval", "run", "--json"]);
     assert_eq!(evaluated["metric"], trained["metric"]);
     assert_eq!(evaluated["layers"], trained["layers"]);
@@ -47,7 +47,7 @@ fn a_run_trains_evaluates_exports_and_benchmarks() {
     assert!(kernels[1].starts_with("flex-grouped-"), "{kernels:?}");
     assert_eq!(kernels[2], "dense, because it is not pruned");
 
-    // Sizes, and dense forms that hold the same weights.
+    // The packed file is small, and the dense exports hold the same weights.
     let inspected = json(folder, &["inspect", "run", "--json"]);
     let share = inspected["bytes"].as_f64().unwrap() / inspected["dense_bytes"].as_f64().unwrap();
     assert!(share < 0.35, "{share}");
@@ -91,7 +91,7 @@ fn devices_that_share_a_batch_learn_what_one_would() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let one = train(folder, "one", &[]);
-    // There is one CPU: twice the same device still splits the batch, sums the gradients, and copies the
+    // There is only one CPU, but listing it twice still splits the batch, sums the gradients, and copies the
     // model.
     let shared = |run_dir: &str, more: &[&str]| {
         let arguments = ["train", "recipe.toml", "--json", "--devices", "flex,flex", "--run-dir"];
@@ -104,7 +104,7 @@ fn devices_that_share_a_batch_learn_what_one_would() {
     assert_eq!(one["sparsity"], two["sparsity"]);
     assert_eq!(hashes(&two), hashes(&shared("again", &[])));
     shared("distilled", &["--set", "train.distill={ weight = 0.5 }"]);
-    // One batch in three parts, of which the last is smaller; and an update by the gradient of all.
+    // One batch split into three parts, the last one smaller, with mask updates from the summed gradient.
     let rigl = "prune.regrow={ fraction = 0.3, score = \"gradient\" }";
     let arguments = ["train", "recipe.toml", "--json", "--devices", "flex,flex,flex", "--run-dir"];
     json(folder, &[&arguments[..], &["three", "--set", rigl]].concat());
@@ -119,7 +119,7 @@ fn ctrl_c_leaves_a_run_that_resumes_to_the_same_bits() {
     let whole = train(folder.path(), "whole", &[]);
     recipe(folder.path(), "", "");
     let arguments = ["train", "recipe.toml", "--run-dir", "cut", "--json"];
-    // Interrupted again and again, wherever it happens to be, until it gets through.
+    // Interrupt the run at arbitrary points, up to four times, and resume it until it finishes.
     let mut interruptions = 0;
     let resumed = loop {
         let resume: &[&str] = if interruptions == 0 { &[] } else { &["--resume"] };
@@ -131,7 +131,7 @@ fn ctrl_c_leaves_a_run_that_resumes_to_the_same_bits() {
             .spawn()
             .unwrap();
         if interruptions < 4 {
-            // Long enough that it has begun to train, short enough that it has not ended.
+            // Long enough for training to start, short enough that it has not finished.
             let recipe = folder.path().join("cut/recipe.toml");
             let started = Instant::now();
             while !recipe.exists() && started.elapsed() < Duration::from_secs(30) {
@@ -146,7 +146,7 @@ fn ctrl_c_leaves_a_run_that_resumes_to_the_same_bits() {
         if status.success() {
             break serde_json::from_slice::<Value>(&output.stdout).unwrap();
         }
-        // Without a status it was hit before it listened: then nothing has changed.
+        // Without an exit code the signal arrived before the handler was installed: nothing has changed.
         if status.code().is_some() {
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(stderr.contains("interrupted; go on with: burn-sparse train"), "{stderr}");

@@ -1,4 +1,4 @@
-//! A file that cannot be written leaves the old one as it was, and one clear error.
+//! A failed write leaves the old file unchanged and reports one clear error.
 #![cfg(unix)]
 
 mod support;
@@ -10,7 +10,7 @@ use support::{assert_refused, command, run, train};
 
 const EXPORT: [&str; 6] = ["export", "run", "--format", "dense", "--out", "out.safetensors"];
 
-/// A finished run, and an older file where the export goes.
+/// Creates a finished run and an older file at the export path.
 fn prepare(folder: &Path) {
     train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
     std::fs::write(folder.join("out.safetensors"), b"old").unwrap();
@@ -30,7 +30,7 @@ fn a_full_disk_leaves_the_old_file() {
     let folder = folder.path();
     prepare(folder);
     let before = files(folder);
-    // No file may grow past 64 KB: what the system answers then is what it answers on a full disk.
+    // Simulates a full disk: with `ulimit -f 64`, writing a file past 64 KB fails.
     let words = EXPORT.join(" ");
     let program = env!("CARGO_BIN_EXE_burn-sparse");
     let script = format!("trap '' XFSZ; ulimit -f 64; exec {program} {words}");

@@ -1,13 +1,12 @@
-//! What all tasks share: their models score classes, be they of an image or of the next token.
+//! Models that score classes, of images or of the next token.
 
 use burn::module::{Module, ModuleDisplay};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
-use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_sparse::recipe::Distill;
+use burn::train::{ClassificationOutput, InferenceStep, TrainStep};
 
-/// A model that scores classes, trained and tested on the same batches.
+/// Model that scores classes, and is trained and tested on the same type of batch.
 pub trait Classifier:
     Module
     + ModuleDisplay
@@ -24,7 +23,7 @@ impl<M> Classifier for M where
 {
 }
 
-/// Trains and tests a model by its `classify(&self, batch)`.
+/// Implements `TrainStep` and `InferenceStep` by a model's `classify(&self, batch)`.
 macro_rules! trained_by_classify {
     ($model:ty, $batch:ty) => {
         impl burn::train::TrainStep for $model {
@@ -49,70 +48,25 @@ macro_rules! trained_by_classify {
 }
 pub(crate) use trained_by_classify;
 
-/// Class scores `[samples, classes]` with their cross entropy.
-pub(crate) fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> ClassificationOutput {
+/// Returns class scores `[samples, classes]` with their cross entropy.
+pub fn classified(scores: Tensor<2>, targets: Tensor<1, Int>) -> ClassificationOutput {
     let loss = CrossEntropyLossConfig::new()
         .init(&scores.device())
         .forward(scores.clone(), targets.clone());
     ClassificationOutput::new(loss, scores, targets)
 }
 
-/// As [`classified`], with a share of every target spread over all classes.
+/// As [`classified`], with label smoothing: `share` of every target is spread over all classes.
 pub(crate) fn smoothed(
     scores: Tensor<2>,
     targets: Tensor<1, Int>,
     share: f64,
 ) -> ClassificationOutput {
-    // Burn's smoothing would make a matrix of targets as large as the scores.
+    // Burn's label smoothing would allocate targets as large as the scores.
     let logarithms = log_softmax(scores.clone(), 1);
     let right = logarithms.clone().gather(1, targets.clone().unsqueeze_dim(1)).mean();
     let loss = right * (share - 1.0) - logarithms.mean() * share;
     ClassificationOutput::new(loss, scores, targets)
-}
-
-/// A training step whose loss is shared with the scores of a teacher, which is not trained.
-pub(crate) fn distilled<M: Classifier>(
-    model: &M,
-    batch: <M as TrainStep>::Input,
-    teacher: Tensor<2>,
-    distill: &Distill,
-) -> TrainOutput<ClassificationOutput> {
-    let output = InferenceStep::step(model, batch);
-    let loss = distill.blend(output.loss, output.output.clone(), Tensor::from_inner(teacher));
-    let output = ClassificationOutput::new(loss, output.output, output.targets);
-    TrainOutput::new(model, output.loss.backward(), output)
-}
-
-/// The loss of a step.
-pub(crate) fn loss(output: &ClassificationOutput) -> f64 {
-    let loss = output.loss.clone().into_data().convert::<f64>().try_into_vec();
-    loss.ok().and_then(|loss: Vec<f64>| loss.first().copied()).unwrap_or(f64::NAN)
-}
-
-/// How many samples a step has scored.
-pub(crate) fn samples(output: &ClassificationOutput) -> usize {
-    output.targets.dims()[0]
-}
-
-/// The scores, flat.
-pub(crate) fn scores(output: ClassificationOutput) -> Vec<f32> {
-    output.output.into_data().convert::<f32>().try_into_vec().unwrap_or_default()
-}
-
-/// How many samples score highest for the class they are of.
-pub(crate) fn right(output: ClassificationOutput) -> usize {
-    let targets = output.targets.clone().into_data().convert::<i64>().try_into_vec();
-    let targets: Vec<i64> = targets.unwrap_or_default();
-    let scores = scores(output);
-    let classes = (scores.len() / targets.len().max(1)).max(1);
-    let samples = scores.chunks_exact(classes).zip(&targets);
-    samples.filter(|(scores, target)| best(scores) as i64 == **target).count()
-}
-
-/// The class with the highest score, the lower one of equals.
-fn best(scores: &[f32]) -> usize {
-    let better = |best: usize, at: usize| if scores[at] > scores[best] { at } else { best };
-    (1..scores.len()).fold(0, better)
 }
 
 #[cfg(test)]
@@ -131,7 +85,8 @@ mod tests {
             let expected = config.init(&device).forward(scores.clone(), targets.clone());
             let found = smoothed(scores.clone(), targets.clone(), share);
             let expected = expected.into_scalar::<f32>();
-            assert!((loss(&found) - f64::from(expected)).abs() < 1e-6, "{share}: {expected}");
+            let found = found.loss.into_scalar::<f32>();
+            assert!((found - expected).abs() < 1e-6, "{share}: {found} {expected}");
         }
     }
 }

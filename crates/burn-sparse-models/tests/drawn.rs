@@ -1,5 +1,5 @@
-//! A task that draws at every step, in the data and in the model: batches that vary, dropout, and running
-//! statistics. (One test in a process of its own: a CPU has one stream of random numbers.)
+//! A task that draws random numbers at every step, in the data and in the model: augmented batches, dropout, and
+//! running statistics. (A single test in a separate process, because the CPU has only one random number stream.)
 
 use std::ops::Range;
 use std::path::Path;
@@ -150,7 +150,7 @@ impl ModuleVisitor for Read {
     }
 }
 
-/// Ends a session after a number of steps.
+/// Interrupts a session after a number of steps.
 struct Stops {
     after: usize,
     losses: Vec<f64>,
@@ -169,14 +169,14 @@ impl Observer for Stops {
     }
 }
 
-/// A run on some devices that is stopped after every `steps` steps: its losses, and its checkpoint.
+/// Trains on `devices` devices, stopping and resuming after every `steps` steps; returns the losses and the checkpoint.
 fn run(folder: &Path, devices: usize, steps: usize) -> (Vec<f64>, Vec<u8>) {
     let recipe: Recipe = RECIPE.parse().unwrap();
     let (source, folder) = (DataSource::new(None), RunFolder::new(folder));
     let (mut losses, mut begin) = (Vec::new(), Begin::Fresh);
     loop {
         let devices = vec![Device::flex(); devices];
-        // What was drawn before a session must not matter.
+        // Random numbers drawn before a session must not affect it.
         devices[0].seed(losses.len() as u64);
         let mut observer = Stops { after: steps, losses: Vec::new() };
         let outcome =

@@ -1,4 +1,4 @@
-//! Every network for pictures learns: shapes, gradients of all parameters, and varied batches.
+//! Tests of every image network: shapes, gradients of all parameters, and augmented batches.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -9,7 +9,7 @@ use burn_sparse_models::{
     Cifar10Task, PictureBatch, PictureNet, ResNetConfig, Samples, Task, VggConfig,
 };
 
-/// Parameters whose gradient is missing, not finite, or zero all over.
+/// Collects parameters whose gradient is missing, not finite, or all zeros.
 struct Unmoved<'a> {
     grads: &'a mut GradientsParams,
     path: Vec<String>,
@@ -40,7 +40,7 @@ impl ModuleVisitor for Unmoved<'_> {
     }
 }
 
-/// As many pictures as labels, whose pixels differ from picture to picture.
+/// Returns one image per label, with pixels that differ from image to image.
 fn pictures(labels: &[u8]) -> ByteImages {
     let pixel = |at: usize| ((at * 7919 + at / 3072 * 31) % 251) as u8;
     let pixels = (0..labels.len() * 3072).map(pixel).collect();
@@ -76,11 +76,11 @@ fn a_step_of_every_network_moves_all_of_its_parameters() {
 #[test]
 fn depths_are_those_of_the_papers() {
     let device = Device::flex();
-    // He et al., 2016, table 6: 0.27 million; their shortcuts have no weights. Gamma and beta are counted, running
-    // statistics as well.
+    // He et al., 2016, table 6: 0.27 million; their shortcuts have no weights. The count includes gamma, beta, and the
+    // running statistics.
     let resnet = ResNetConfig::new(16, 3, 10).init(&device).num_params();
     assert!((269_000..275_000).contains(&resnet), "{resnet}");
-    // Simonyan and Zisserman, 2015: 14.7 million in the convolutions of VGG-16.
+    // Simonyan and Zisserman, 2015: 14.7 million parameters in the convolutions of VGG-16.
     let vgg = VggConfig::new(64, [2, 2, 3, 3, 3], 10).init(&device).num_params();
     assert!((14_710_000..14_760_000).contains(&vgg), "{vgg}");
 }

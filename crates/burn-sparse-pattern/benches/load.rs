@@ -1,10 +1,10 @@
-//! What checking costs: reading a packed file of one gigabyte, against reading its bytes alone.
+//! Benchmarks the cost of validation: loading a packed file of one gigabyte against only reading its bytes.
 //!
 //! ```text
 //! cargo bench -p burn-sparse-pattern --bench load -- [FOLDER]
 //! ```
 //!
-//! Both alternate in one run; "cold" asks the system to forget the file first (`dd iflag=nocache`).
+//! Both alternate in one run; "cold" first asks the system to drop the file from its cache (`dd iflag=nocache`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -100,7 +100,7 @@ fn forget(path: &Path, cold: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// The most memory of this process since the last call, in bytes.
+/// Returns the peak memory of this process since the last call, in bytes.
 fn memory() -> Result<f64, Error> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no VmHWM")?;
@@ -109,7 +109,7 @@ fn memory() -> Result<f64, Error> {
     Ok(1024.0 * kilobytes)
 }
 
-/// Layers of random kept weights until the file is as long as it should be.
+/// Writes layers of random kept weights until the file holds at least `BYTES` bytes of values.
 fn write(path: &Path, pattern: Pattern, sparsity: f64) -> Result<(), Error> {
     let mut random = ChaCha8Rng::seed_from_u64(0);
     let mut layer = || -> Result<Packed, Error> {
@@ -122,7 +122,7 @@ fn write(path: &Path, pattern: Pattern, sparsity: f64) -> Result<(), Error> {
                 let each = ((1.0 - sparsity) * block as f64).round() as usize;
                 let count = ROWS * COLS / block * each;
                 let values = values(count);
-                // Any `each` of a block, ascending: every start with a stride that fits.
+                // Picks `each` ascending indices per block, evenly spaced; the first one varies from block to block.
                 let stride = block / each;
                 let index = |at: usize| ((at % each) * stride + at / each % stride) as u8;
                 let indices = (0..count).map(index).collect();

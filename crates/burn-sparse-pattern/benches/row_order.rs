@@ -1,10 +1,10 @@
-//! What the search for a Shfl-BW row order keeps and costs, against no shuffle and the published search.
+//! Benchmarks the search for a Shfl-BW row order (kept weights and time) against no shuffle and the published search.
 //!
 //! ```text
 //! cargo bench -p burn-sparse-pattern --bench row_order -- [--global] [--budget SECONDS] [FILE.safetensors ...]
 //! ```
 //!
-//! `--global`: one threshold for the matrix instead of as many columns in every group.
+//! `--global`: one threshold for the matrix instead of equally many columns in every group.
 //! Without files: matrices of every kind up to 16384 x 4096. With files: every f32 matrix in them, as
 //! PyTorch stores it, with at least two groups. The published search runs up to 1024 rows.
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            // What cargo itself passes.
+            // Passed by cargo itself.
             "--bench" => {}
             "--budget" => {
                 let seconds = arguments.next().ok_or("--budget lacks its seconds")?;
@@ -100,7 +100,8 @@ impl<'a> Bench<'a> {
         Scores::new(self.matrix.rows, self.matrix.cols, &self.scores).expect("finite scores")
     }
 
-    /// What a pattern keeps, and the median seconds of three runs.
+    /// Returns the kept share of a pattern, the median seconds of three runs (one if there is a budget), and the
+    /// projection.
     fn run(&self, pattern: &str, sparsity: f64, search: &Search<'_>) -> (f64, f64, Projection) {
         let pattern: Pattern = pattern.parse().expect("a pattern");
         let mut seconds = Vec::new();
@@ -158,7 +159,7 @@ fn row(name: &str, bench: &Bench<'_>, sparsity: f64, budget: Option<Duration>) {
     }
 }
 
-/// The other patterns, which search nothing.
+/// Prints the times of all patterns with their default parameters.
 fn others() {
     println!("\nmedian seconds of one projection, 4096x4096 at 75 %");
     let matrix = Matrix::normal(4096, 4096, 1);

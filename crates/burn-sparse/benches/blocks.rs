@@ -1,5 +1,5 @@
-//! Whole blocks through Burn modules beside the sum of their kernels: what modules, dispatch and
-//! activations add. `cargo bench --workspace --bench blocks [-- WORD ...]`.
+//! Benchmarks whole blocks as Burn modules against the sum of their kernels: the overhead of modules, dispatch and
+//! activations. `cargo bench --workspace --bench blocks [-- WORD ...]`.
 
 use std::hint::black_box;
 
@@ -11,11 +11,11 @@ use burn_sparse::pattern::{self, Pattern, Scores, Search};
 use burn_sparse::report::alternate;
 use burn_sparse_kernels::{PackedTensors, sparse_linear};
 
-/// As the command's own: see there.
+/// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Features in and out of every layer, and what follows it.
+/// Input features, output features and activation of every layer.
 type Widths = &'static [(usize, usize, Activation)];
 
 const BLOCKS: [(&str, Widths); 2] = [
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// Layers one after the other, dense and packed.
+/// Sequence of layers, dense or packed.
 #[derive(Module, Debug)]
 struct Layers {
     layers: Vec<Linear>,
@@ -65,7 +65,7 @@ struct Block {
     dense: Layers,
     sparse: Layers,
     input: Tensor<2>,
-    /// The kernels alone: input, packed weight, bias, activation.
+    /// Arguments of the bare kernels: input, packed weight, bias, activation.
     kernels: Vec<(Tensor<2>, PackedTensors, Tensor<1>, Activation)>,
 }
 
@@ -105,7 +105,7 @@ impl Block {
     fn time(&self) -> String {
         let whole =
             |layers: &Layers| drop(black_box(layers.forward(self.input.clone(), self.widths)));
-        // One after the other as in the block, so that caches hold as much of each.
+        // Runs them in sequence, as the block does, so that each finds the caches in a similar state.
         let kernels = || {
             for (x, weight, bias, activation) in &self.kernels {
                 let bias = Some(bias.clone());

@@ -1,7 +1,7 @@
-//! Whether a packed layer is ever slower than the dense one: random shapes, batches, patterns and
-//! sparsities through [`Bench`], `cargo bench --workspace --bench choice [-- CASES [SEED]]`.
+//! Checks if a packed layer is ever slower than the dense one, for random shapes, batches, patterns and
+//! sparsities with [`Bench`]: `cargo bench --workspace --bench choice [-- CASES [SEED]]`.
 //!
-//! A case counts as slower when three measurements in a row say so: the machines are noisy.
+//! Because the machines are noisy, a case counts as slower only if three consecutive measurements agree.
 
 use burn::tensor::Device;
 use burn_sparse::pattern::format::FloatType;
@@ -19,8 +19,9 @@ const PATTERNS: [&str; 8] = [
     "block-wise(block=64)",
 ];
 
-/// Dense over sparse below which a layer is slower, if by more than a packed layer takes to look its choice
-/// up, in microseconds: that much stands beside the smallest layers.
+/// Speedup (dense time over sparse time) below which a layer counts as slower, if the difference also exceeds
+/// `LOOK_UP`, the time in microseconds that a packed layer takes to look up its choice, which is noticeable for the
+/// smallest layers.
 const SLOWER: f64 = 0.95;
 const LOOK_UP: f64 = 0.5;
 const TRIES: usize = 3;
@@ -92,7 +93,7 @@ fn line(row: &BenchRow) -> String {
     )
 }
 
-/// A random weight under a pattern, or nothing where the pattern does not fit it.
+/// Returns a random weight pruned to a pattern, or `None` if the pattern does not fit it.
 fn layer(
     random: &mut Random,
     text: &str,
@@ -109,7 +110,7 @@ fn layer(
     Some((pattern, packed.expect("weights of the mask's shape")))
 }
 
-/// SplitMix64: cases that anybody can repeat.
+/// SplitMix64 generator, so that cases are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -120,12 +121,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to below 1.
+    /// Returns a number in `[0, 1)`.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From 1 to `most`, every power of two alike.
+    /// Returns a size from 1 to `most`, log-uniformly distributed.
     fn size(&mut self, most: usize) -> usize {
         ((most as f64 + 1.0).powf(self.share()) as usize).clamp(1, most)
     }

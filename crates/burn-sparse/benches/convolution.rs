@@ -1,5 +1,5 @@
-//! Convolutions of ResNet-20 and of wider networks: Burn's own beside ours, packed, and in training (forward and
-//! all gradients, dense), where a batch normalization with its ReLU follows.
+//! Benchmarks convolutions of ResNet-20 and of wider networks: Burn's against ours, packed, and in training (forward
+//! and all gradients, dense), as well as batch normalization followed by ReLU.
 //! `cargo bench --workspace --bench convolution [-- WORD ...]`.
 
 use std::hint::black_box;
@@ -13,14 +13,14 @@ use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::report::alternate;
 
-/// As the command's own: see there.
+/// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:<66} {:>11} {:>11} {:>11}", "", "Burn", "ours dense", "packed");
-    // In, out, side of the kernel and of the picture.
+    // Input channels, output channels, kernel size, image size.
     for shape in [
         (16, 16, 3, 32),
         (32, 32, 3, 16),
@@ -91,7 +91,7 @@ fn train(name: &str, shape: [usize; 4], stock: Layered<'_>, ours: Layered<'_>) {
     println!("{name:<66} {stock_us:>8.1} us {ours_us:>8.1} us  {:5.2}x", stock / ours);
 }
 
-/// Prints the time of each run on such pictures, and how many times as fast as the first the others are.
+/// Prints the time of each run on images of this shape, and the speedup of the others over the first.
 fn infer<const N: usize>(name: &str, shape: [usize; 4], runs: [Layered<'_>; N]) {
     let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex());
     let repeated = runs.map(|run| {

@@ -1,5 +1,6 @@
-//! A Transformer's feed-forward block with GELU: burn-nn's, ours packed, and its two packed layers one by one, between
-//! which a GPU then transposes. On the CPU, or in a build with `cuda` on the first GPU, in bf16.
+//! Benchmarks a Transformer's feed-forward block with GELU: burn-nn's, ours packed, and its two packed layers called
+//! separately, in which case a GPU transposes between them. Runs on the CPU, or with the `cuda` feature on the first
+//! GPU in bf16.
 //! `cargo bench --workspace --bench feed_forward [-- WORD ...]`.
 
 use std::hint::black_box;
@@ -14,11 +15,11 @@ use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::report::alternate;
 
-/// As the command's own: see there.
+/// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Features of the model and inside, and tokens.
+/// Benchmarked sizes: model and inner features, token counts, and the vector length of Shfl-BW.
 struct Sizes {
     features: &'static [[usize; 2]],
     tokens: &'static [usize],
@@ -99,7 +100,7 @@ fn time(name: &str, stock: &Stock, packed: &PositionWiseFeedForward, tokens: usi
         packed.linear_outer.forward(inside)
     };
     let pass = |forward: &dyn Fn(Tensor<2>) -> Tensor<2>, repeats| {
-        // Held until they are there: a device that runs behind the host may leave out what nobody holds.
+        // Keeps the outputs alive until the sync: an asynchronous device may skip work whose result was dropped.
         let answers: Vec<_> = (0..repeats).map(|_| black_box(forward(x.clone()))).collect();
         device.sync().expect("a device that works");
         drop(answers);

@@ -1,4 +1,4 @@
-//! One step of an LSTM, and a sequence of 32: burn-nn's layer, ours with dense weights, ours packed.
+//! Benchmarks one step of an LSTM and a sequence of 32: burn-nn's layer, ours with dense weights, and ours packed.
 //! `cargo bench --workspace --bench recurrent [-- WORD ...]`.
 
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use burn_sparse::plan::Plan;
 use burn_sparse::recipe::Recipe;
 use burn_sparse::report::alternate;
 
-/// As the command's own: see there.
+/// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -3,22 +3,22 @@ use cubecl::server::Handle;
 
 use crate::Store;
 
-/// A buffer on a device and the elements it holds.
+/// Buffer on a device, with its number of elements.
 #[derive(Debug, Clone)]
 pub struct Buffer {
-    /// The memory.
+    /// Handle of the memory.
     pub handle: Handle,
-    /// Elements, of whatever type the kernel reads.
+    /// Number of elements, of the type that the kernel reads.
     pub len: usize,
 }
 
 impl Buffer {
-    /// A new buffer of `len` elements of `bytes` bytes each; what it holds is undefined.
+    /// Allocates a buffer of `len` elements of `bytes` bytes each, with undefined contents.
     pub fn empty(client: &Client, len: usize, bytes: usize) -> Self {
         Self { handle: client.empty((len * bytes).max(bytes)), len }
     }
 
-    /// A new buffer with these elements.
+    /// Creates a buffer with the given elements.
     pub fn of<E: CubeElement>(client: &Client, elements: &[E]) -> Self {
         if elements.is_empty() {
             return Self { handle: client.empty(size_of::<E>()), len: 0 };
@@ -32,59 +32,59 @@ impl Buffer {
         unsafe { BufferArg::from_raw_parts(self.handle.clone(), self.len.max(1)) }
     }
 
-    /// The same memory, read as words of `per_word` elements each.
+    /// Returns the same memory as an argument of words of `per_word` elements each.
     pub(crate) fn words(&self, per_word: usize) -> BufferArg {
-        // SAFETY: as above; the memory of a device is allocated in larger units than a word.
+        // SAFETY: as above; device memory is allocated in units larger than a word.
         unsafe {
             BufferArg::from_raw_parts(self.handle.clone(), self.len.div_ceil(per_word).max(1))
         }
     }
 }
 
-/// Whether a matrix of activations lies token after token or feature after feature.
+/// Layout of a matrix of activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Major {
-    /// `[tokens, features]`.
+    /// Token-major: `[tokens, features]`.
     Tokens,
-    /// `[features][pitch]`, see [`pitch`](crate::transpose::pitch).
+    /// Feature-major: `[features][pitch]`, see [`pitch`](crate::transpose::pitch).
     Features,
 }
 
-/// What every kernel of a packed weight is given. An absent buffer is one of no elements.
+/// Operands of every kernel of a packed weight. An absent buffer has no elements.
 #[derive(Debug, Clone)]
 pub struct Operands {
-    /// Activations of `cols` features, as [`Call::x_major`] says.
+    /// Activations of `cols` features, in the layout given by [`Call::x_major`].
     pub x: Buffer,
-    /// The kept values, in the layout of the kernel's family.
+    /// Kept values, in the layout of the kernel's family.
     pub values: Buffer,
     /// Column ids as `u32`, or in-block columns as bytes.
     pub index: Buffer,
-    /// Where groups begin.
+    /// Offsets at which the groups begin.
     pub offsets: Buffer,
-    /// The row at every place.
+    /// Row order: the row at every place.
     pub order: Buffer,
-    /// `[rows]`, or no elements.
+    /// Bias `[rows]`, or no elements.
     pub bias: Buffer,
 }
 
 /// One forward pass.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// Where it runs.
+    /// Client of the device that runs it.
     pub client: &'a Client,
-    /// The type of activations, values and results.
+    /// Dtype of activations, values and results.
     pub dtype: ElemType,
-    /// What goes in.
+    /// Input operands.
     pub operands: &'a Operands,
-    /// Activations of `rows` features, as [`y_major`](Self::y_major) says.
+    /// Output activations of `rows` features, in the layout given by [`y_major`](Self::y_major).
     pub y: &'a Buffer,
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: usize,
-    /// How `x` lies.
+    /// Layout of `x`.
     pub x_major: Major,
-    /// How `y` is to lie.
+    /// Layout of `y`.
     pub y_major: Major,
-    /// What is applied in the store.
+    /// Operations applied when a result is stored.
     pub store: Store,
 }
 

@@ -1,5 +1,5 @@
-//! The kept entries one by one, for gradients: [`scatter`] unpacks the values into a dense matrix,
-//! [`gather`] reads the kept entries of one.
+//! Accesses the kept entries one by one, for gradients: [`scatter`] unpacks the values into a dense matrix, and
+//! [`gather`] reads the kept entries of a dense matrix.
 
 use cubecl::prelude::*;
 
@@ -7,15 +7,15 @@ use crate::balanced::{Balanced, Block, TILE_ROWS, column};
 use crate::grouped::Grouped;
 use crate::{Buffer, Operands};
 
-/// Units of a cube.
+/// Units per cube.
 const UNITS: usize = 256;
 
-/// Which entries there are.
+/// Family and shape of the packed weight that holds the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// One line of cubes for each group.
+    /// Grouped weight: one line of cubes for each group.
     Grouped(Grouped),
-    /// One line of cubes for each tile of 16 rows.
+    /// Balanced weight: one line of cubes for each tile of 16 rows.
     Balanced(Balanced),
 }
 
@@ -27,7 +27,7 @@ impl Family {
         }
     }
 
-    /// So many cubes for each line that a unit has about eight of all `entries`.
+    /// Returns the cube count, with enough cubes per line that each unit handles about eight of all `entries`.
     fn cubes(self, entries: usize) -> CubeCount {
         let across = entries.div_ceil(self.lines().max(1)).div_ceil(8 * UNITS);
         CubeCount::Static(self.lines() as u32, across.clamp(1, 1 << 10) as u32, 1)
@@ -48,14 +48,15 @@ impl Family {
     }
 }
 
-/// The part of a weight's shape that kernels are compiled for.
+/// Part of a weight's shape that kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Grouped { vector: usize, ordered: bool },
     Balanced(Block),
 }
 
-/// The other part: of the matrix, and of a balanced row its kept weights and last block.
+/// Run-time part of a weight's shape: the size of the matrix and, for balanced weights, the kept weights per row
+/// and the index of the last block.
 #[derive(CubeType, CubeLaunch)]
 struct Shape {
     rows: usize,
@@ -64,8 +65,7 @@ struct Shape {
     last: usize,
 }
 
-/// Where entry number `entry` of a line stands: in the values, and in the matrix (a row past the last
-/// for padding).
+/// Position of one entry of a line: in the values, and in the matrix (a row past the last for padding).
 #[derive(CubeType)]
 struct Place {
     value: usize,
@@ -167,7 +167,7 @@ fn gather_kernel<F: Float>(
     }
 }
 
-/// Writes the kept values into `dense [rows, cols]`, which holds zeros before.
+/// Writes the kept values into `dense [rows, cols]`, which must be zero-filled beforehand.
 pub fn scatter(
     client: &Client,
     dtype: ElemType,
@@ -191,8 +191,8 @@ pub fn scatter(
     );
 }
 
-/// Reads the kept entries of `dense [rows, cols]` into `values`, zeros where these are padding;
-/// `operands.values` is not read.
+/// Reads the kept entries of `dense [rows, cols]` into `values`, writing zeros for padding; `operands.values` is
+/// not read.
 pub fn gather(
     client: &Client,
     dtype: ElemType,

@@ -1,14 +1,14 @@
-//! Sparse linear kernels in CubeCL, for every runtime it has.
+//! Sparse linear kernels in CubeCL, for all of its runtimes.
 //!
-//! `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)` with `W` packed: [`grouped`] for Shfl-BW and its
-//! relatives, [`balanced`] for Balanced Sparsity. Values are of the activations' type, sums are f32.
+//! Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)` with a packed `W`: [`grouped`] for Shfl-BW and
+//! related patterns, [`balanced`] for Balanced Sparsity. Values have the activations' dtype; sums are f32.
 //!
-//! Inside, large batches are *features-major*, `[cols][pitch]`: a kept column is then one contiguous row
-//! of tokens, which any number of outputs can use and every lane can load side by side. [`transpose`]
-//! makes that of Burn's tokens-major `[n, cols]` and back; where a neighbour speaks it too, [`Call`] says so and neither
-//! is transposed.
+//! Internally, large batches are *feature-major*, `[cols][pitch]`: a kept column is then one contiguous row of
+//! tokens, which any number of outputs can share and adjacent lanes can load together. [`transpose`] converts to
+//! and from Burn's token-major `[n, cols]`; if the neighboring operation is feature-major too, [`Call`] states
+//! this and the transposition is skipped.
 //!
-//! Nothing here knows Burn: operands are [`Buffer`]s of a CubeCL client, checked by the caller.
+//! This crate does not depend on Burn: operands are [`Buffer`]s of a CubeCL client, checked by the caller.
 
 pub mod balanced;
 mod buffer;

@@ -1,4 +1,4 @@
-//! A dense weight under a byte mask.
+//! Applies a byte mask to a dense weight.
 
 use cubecl::prelude::*;
 
@@ -13,14 +13,14 @@ fn masked_kernel<F: Float>(
 ) {
     let at = ABSOLUTE_POS;
     if at < out.len() {
-        // Bytes are read out of words: not every runtime has 8-bit types. A select, not a product: a
-        // dropped weight is a zero even where it was infinite or NaN.
+        // Reads bytes out of words, because not every runtime has 8-bit types. Selects rather than multiplies, so
+        // that a dropped weight is zero even if it was infinite or NaN.
         let keep = (mask[at / 4] >> (8 * (at % 4) as u32)) & 255;
         out[at] = select(keep != 0, weight[at], F::new(0.0));
     }
 }
 
-/// `out = weight` where the byte of `mask` is not zero, else 0; all of one length.
+/// Computes `out = weight` where the byte of `mask` is nonzero, else 0; all buffers have the same length.
 pub fn masked(client: &Client, dtype: ElemType, weight: &Buffer, mask: &Buffer, out: &Buffer) {
     masked_kernel::launch(
         client,

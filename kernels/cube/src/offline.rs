@@ -1,4 +1,4 @@
-//! Every kernel as CUDA C++ text, without a device: what `tests/gpu/compile.py` compiles.
+//! Generates every kernel as CUDA C++ source, without a device, for `tests/gpu/compile.py` to compile.
 
 use cubecl::ir::FloatKind;
 use cubecl::prelude::*;
@@ -12,18 +12,18 @@ use crate::stand_in::Cuda;
 use crate::tensor_core::{self, Kernel, Tile, WideTile};
 use crate::{Activation, Store, grouped, reduce, transpose};
 
-/// A kernel's text.
+/// Source of a kernel.
 #[derive(Debug, Clone)]
 pub struct CudaSource {
-    /// Kernel and configuration.
+    /// Kernel name and configuration.
     pub name: String,
-    /// CUDA C++.
+    /// CUDA C++ source.
     pub text: String,
     /// Dynamic shared memory of a launch, in bytes.
     pub shared_bytes: usize,
 }
 
-/// What the runtime asks of the compiler on Hopper.
+/// Returns the compiler options that the runtime uses on Hopper.
 fn options() -> CompilationOptions {
     let supports_features = CppSupportedFeatures {
         grid_constants: true,
@@ -45,10 +45,10 @@ fn source(name: String, kernel: &dyn CubeKernel) -> Result<CudaSource, String> {
     Ok(CudaSource { name, text: compiled.source, shared_bytes: compiled.shared_memory_size })
 }
 
-/// Every kernel in every configuration that dispatch can choose for the patterns' usual sizes.
+/// Generates every kernel in every configuration that dispatch can choose for the patterns' usual sizes.
 ///
 /// # Errors
-/// When a kernel does not compile to CUDA C++; its name comes first.
+/// Returns an error, starting with the kernel's name, if a kernel does not compile to CUDA C++.
 pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
     let cuda = Cuda::new();
     let store = Store { bias: true, activation: Activation::Relu };
@@ -86,7 +86,7 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
         let mma = [32, 64, 128].into_iter().filter_map(Tile::of).map(Kernel::Mma);
         let wide = [64, 128].into_iter().flat_map(WideTile::of).copied().map(Kernel::Wgmma);
         let narrow = narrow.map(|kernel| ("narrow-sliced-", kernel, store));
-        // An error function is what an epilogue takes most registers for.
+        // The error function is what makes an epilogue use the most registers.
         let whole = |kernel| [("", kernel, store), ("gelu-", kernel, gelu)];
         for (what, kernel, store) in narrow.chain(mma.chain(wide).flat_map(whole)) {
             let (name, vector, tokens) = (kernel.name(), kernel.vector(), kernel.tokens());

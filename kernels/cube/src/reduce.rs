@@ -1,4 +1,4 @@
-//! The sum of a product's slices, with bias and activation, each row to its place.
+//! Sums the slices of a product, applies bias and activation, and stores each row at its place.
 
 use cubecl::prelude::*;
 
@@ -6,26 +6,26 @@ use crate::store::{finish, row_of};
 use crate::transpose::pitch;
 use crate::{Buffer, Call, Major, Store, grid};
 
-/// Slices at most: beyond them the second pass costs more than idle multiprocessors.
+/// Maximum number of slices: beyond it, the second pass costs more than idle multiprocessors.
 const SLICES: usize = 16;
-/// Threads that a multiprocessor holds, of which waiting for memory takes all.
+/// Threads that a multiprocessor holds; hiding memory latency takes all of them.
 const THREADS: usize = 2048;
-/// Bytes of a multiprocessor's shared memory that CUDA keeps for itself with every cube; also what it has more than
-/// one cube may take.
+/// Bytes of shared memory that CUDA reserves for every cube; also how much more a multiprocessor has than one cube
+/// may use.
 const RESERVED: usize = 1024;
 
-/// A product's cubes before it is sliced.
+/// Cubes of a product before it is sliced.
 pub(crate) struct Cubes {
     pub(crate) count: usize,
-    /// Threads of one.
+    /// Threads per cube.
     pub(crate) threads: usize,
-    /// Bytes of shared memory of one.
+    /// Bytes of shared memory per cube.
     pub(crate) shared: usize,
-    /// Slices into which its work can be cut.
+    /// Maximum number of slices that the work can be split into.
     pub(crate) slices: usize,
 }
 
-/// Partial sums `[slices, tokens, places]`, f32.
+/// Partial sums `[slices, tokens, places]` in f32.
 #[derive(Debug, Clone)]
 pub(crate) struct Partial {
     pub(crate) sums: Buffer,
@@ -35,7 +35,8 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Room for so many `slices`, or for as many as fill the device. `None` where the cubes do.
+    /// Allocates partial sums for the given number of `slices`, or for as many as fill the device. Returns `None`
+    /// if the cubes already fill it.
     pub(crate) fn of(
         client: &Client,
         slices: Option<usize>,
@@ -46,7 +47,7 @@ impl Partial {
             Some(slices) => slices,
             None => {
                 let hardware = &client.properties().hardware;
-                // A device that does not count its multiprocessors is taken to be filled.
+                // A device that does not report its multiprocessor count is assumed to be filled.
                 let processors = hardware.num_streaming_multiprocessors? as usize;
                 let memory = (hardware.max_shared_memory_size + RESERVED)
                     / (cubes.shared.next_multiple_of(128) + RESERVED);
@@ -91,7 +92,7 @@ fn reduce_kernel<F: Float>(
     }
 }
 
-/// A call's `y` from the partial sums.
+/// Computes a call's `y` from the partial sums.
 pub(crate) fn reduce(call: &Call<'_>, partial: &Partial, rows: usize) {
     let Call { client, dtype, operands, y, store, .. } = *call;
     let Partial { ref sums, slices, tokens, places } = *partial;

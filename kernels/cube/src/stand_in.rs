@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 use cubecl::profile::TimingMethod;
 use cubecl_cpp::shared::register_supported_types;
 
-/// Stands in for a GPU: an H100's limits.
+/// Stand-in for a GPU, with an H100's limits.
 pub(crate) struct Cuda {
     properties: Arc<DeviceProperties>,
     target: Arc<TargetProperties>,
@@ -48,7 +48,7 @@ impl Cuda {
         Self { properties: Arc::new(properties), target: Arc::new(TargetProperties::default()) }
     }
 
-    /// What every kernel's definition begins with.
+    /// Returns the arguments that every kernel's definition begins with.
     pub(crate) fn start(
         &self,
         dim: CubeDim,
@@ -59,7 +59,7 @@ impl Cuda {
     }
 }
 
-/// A buffer argument that aliases no other.
+/// Returns a buffer argument that aliases no other.
 pub(crate) fn buffer() -> BufferCompilationArg {
     BufferCompilationArg { inplace: None }
 }

@@ -2,33 +2,33 @@ use std::f32::consts::FRAC_1_SQRT_2;
 
 use cubecl::prelude::*;
 
-/// What is applied to a sum while it is still in registers.
+/// Operations applied to a sum while it is still in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Store {
     /// Adds `bias [rows]`.
     pub bias: bool,
-    /// Applied after that.
+    /// Activation applied after the bias.
     pub activation: Activation,
 }
 
-/// A function of each output.
+/// Activation function applied to each output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activation {
-    /// Nothing.
+    /// Identity.
     None,
     /// `max(0, y)`.
     Relu,
-    /// `y Φ(y)`, Φ the normal distribution.
+    /// `y Φ(y)`, where Φ is the cumulative normal distribution.
     Gelu,
 }
 
-/// `activation(sum + bias[row])`.
+/// Computes `activation(sum + bias[row])`.
 #[cube]
 pub(crate) fn finish<F: Float>(sum: f32, bias: &[F], row: usize, #[comptime] store: Store) -> F {
     F::cast_from(activated(sum + bias_of::<F>(bias, row, store), store))
 }
 
-/// [`finish`] for a row's neighbouring tokens.
+/// Applies [`finish`] to adjacent tokens of a row.
 #[cube]
 pub(crate) fn finish_all<F: Float, N: Size>(
     sums: Vector<f32, N>,
@@ -58,13 +58,13 @@ fn bias_of<F: Float>(bias: &[F], row: usize, #[comptime] store: Store) -> f32 {
 fn activated(y: f32, #[comptime] store: Store) -> f32 {
     match comptime!(store.activation) {
         Activation::None => y,
-        // Not `max`, which answers 0 for NaN on some devices: Burn's own `relu` passes NaN on.
+        // Avoids `max`, which returns 0 for NaN on some devices: Burn's own `relu` propagates NaN.
         Activation::Relu => select(y < 0.0, 0.0, y),
         Activation::Gelu => y * (0.5 + 0.5 * Erf::erf(y * comptime!(FRAC_1_SQRT_2))),
     }
 }
 
-/// The row at `place`, where rows have an order of their own.
+/// Returns the row at `place`, looked up in `order` if rows are permuted.
 #[cube]
 pub(crate) fn row_of(order: &[u32], place: usize, #[comptime] ordered: bool) -> usize {
     let mut row = place;

@@ -1,25 +1,26 @@
-//! Tokens-major to features-major and back, through a tile in shared memory so that both sides are
-//! read and written in whole lines.
+//! Transposes between token-major and feature-major through a tile in shared memory, so that both sides are read
+//! and written in whole cache lines.
 
 use cubecl::prelude::*;
 
 use crate::{Buffer, Call, Major};
 
-/// Bytes of a row of the square tile: a line of every cache.
+/// Bytes per row of the square tile: one cache line.
 const LINE: usize = 128;
-/// Bytes that a unit reads and writes at once where rows are whole pieces.
+/// Bytes that a unit reads and writes at once if rows are multiples of this size.
 const PIECE: usize = 16;
-/// Bytes of a bank of shared memory.
+/// Bytes per bank of shared memory.
 const WORD: usize = 4;
-/// Units of a cube.
+/// Units per cube.
 const UNITS: usize = 256;
 
-/// Tokens per feature of a features-major matrix: `tokens` in whole vectors of 16 bytes of f16.
+/// Returns the number of tokens per feature of a feature-major matrix: `tokens` rounded up to whole 16-byte
+/// vectors of f16.
 pub fn pitch(tokens: usize) -> usize {
     tokens.div_ceil(8) * 8
 }
 
-/// The matrices of a transposition.
+/// Shapes of the matrices of a transposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Rows of `x`.
@@ -28,29 +29,29 @@ pub struct Shape {
     pub cols: usize,
     /// Elements from one row of `x` to the next, at least `cols`.
     pub x_pitch: usize,
-    /// Elements from one row of `y` to the next, at least `rows`; zeros are written beyond those.
+    /// Elements from one row of `y` to the next, at least `rows`; zeros are written past `rows`.
     pub y_pitch: usize,
 }
 
 impl Shape {
-    /// Tokens-major `[tokens, features]` to features-major `[features][pitch]`.
+    /// Returns the shape for token-major `[tokens, features]` to feature-major `[features][pitch]`.
     pub fn to_features_major(tokens: usize, features: usize) -> Self {
         Self { rows: tokens, cols: features, x_pitch: features, y_pitch: pitch(tokens) }
     }
 
-    /// Features-major `[features][pitch]` to tokens-major `[tokens, features]`.
+    /// Returns the shape for feature-major `[features][pitch]` to token-major `[tokens, features]`.
     pub fn to_tokens_major(tokens: usize, features: usize) -> Self {
         Self { rows: features, cols: tokens, x_pitch: pitch(tokens), y_pitch: features }
     }
 }
 
-/// How a cube divides a square tile of `side` elements.
+/// Division of a square tile of `side` elements among the units of a cube.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     side: usize,
-    /// Elements of a unit at once, along a row of either matrix.
+    /// Elements that a unit accesses at once, along a row of either matrix.
     width: usize,
-    /// Rows of `x` that a unit carries at once: their elements of a column lie in one word of shared memory.
+    /// Rows of `x` that a unit carries at once: their elements of a column share one word of shared memory.
     height: usize,
 }
 
@@ -65,36 +66,36 @@ impl Tile {
         }
     }
 
-    /// Units along a row.
+    /// Returns the number of units along a row.
     fn across(&self) -> usize {
         self.side / self.width
     }
 
-    /// Rows of `x` that the units carry at once.
+    /// Returns the number of rows of `x` that all units carry at once.
     fn rows(&self) -> usize {
         UNITS / self.across() * self.height
     }
 
-    /// Rows of `y` that the units carry at once.
+    /// Returns the number of rows of `y` that all units carry at once.
     fn cols(&self) -> usize {
         UNITS / self.across()
     }
 
-    /// Whether words are exchanged (`bank`). Where they are not, a column has one more: writing along columns and
-    /// reading along rows meet different banks either way.
+    /// Returns `true` if words are swizzled (see `bank`). Otherwise, a column is padded by one word. Either way,
+    /// writes along columns and reads along rows access different banks.
     fn exchanges(&self) -> bool {
         self.height > 1
     }
 
-    /// Words from one column to the next.
+    /// Returns the number of words from one column to the next.
     fn pitch(&self) -> usize {
         self.side / self.height + usize::from(!self.exchanges())
     }
 }
 
-/// Where a column keeps its word number `word`. The eight pieces of a row that a warp writes, and the four columns
-/// that it reads, would meet in the same banks: exchanged by the number `piece` of the column's piece and by the
-/// column's number `of_four`, they do not.
+/// Returns the position of word `word` in its column. Without a swizzle, the eight pieces of a row that a warp
+/// writes, and the four columns that it reads, would access the same banks. XORing the position with the index
+/// `piece` of the column's piece and with the column's index modulo four, `of_four`, avoids these conflicts.
 #[cube]
 fn bank(word: usize, piece: usize, of_four: usize, #[comptime] tile: Tile) -> usize {
     if comptime!(tile.exchanges()) { word ^ (piece * 4) ^ of_four } else { word }
@@ -190,7 +191,7 @@ pub fn transpose(client: &Client, dtype: ElemType, x: &Buffer, y: &Buffer, shape
     );
 }
 
-/// A call's `x` of so many features, features-major.
+/// Returns a call's `x` of `features` features as feature-major, transposed if necessary.
 pub(crate) fn input(call: &Call<'_>, features: usize) -> Buffer {
     let Call { client, dtype, operands, tokens, .. } = *call;
     match call.x_major {
@@ -203,7 +204,8 @@ pub(crate) fn input(call: &Call<'_>, features: usize) -> Buffer {
     }
 }
 
-/// Has a call's `y` of so many features written features-major, and leaves it as the call asks.
+/// Calls `write` with a feature-major buffer for a call's `y` of `features` features, and converts the result to
+/// the layout that the call requests.
 pub(crate) fn output(call: &Call<'_>, features: usize, write: impl FnOnce(&Buffer)) {
     let Call { client, dtype, y, tokens, .. } = *call;
     match call.y_major {

@@ -1,4 +1,4 @@
-//! Every portable kernel against a float64 product, on awkward shapes, on whatever runtime is built in.
+//! Checks every portable kernel against a float64 product, on awkward shapes and on whichever runtime is built in.
 
 #![cfg(any(feature = "wgpu", feature = "cuda"))]
 
@@ -192,7 +192,7 @@ fn gathered_values_are_those_of_the_matrix_at_the_kept_entries() {
             let values = Buffer::of(&client, &vec![f32::NAN; count]);
             let from = Buffer::of(&client, &matrix);
             gather(&client, f32::elem(), case.family, &case.operands, &from, &values);
-            // What pads the layout is zero, and the rest unpacks to the masked matrix.
+            // The layout's padding is zero, and the rest unpacks to the masked matrix.
             let padding = f32::read(&client, &values).iter().filter(|value| **value == 0.0).count();
             let kept = case.kept.iter().filter(|kept| **kept).count();
             assert_eq!(padding, count - kept, "{text} {rows}x{cols}");

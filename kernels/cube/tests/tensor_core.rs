@@ -1,5 +1,5 @@
-//! The tensor-core kernels' data movement, executed on any runtime with the matrix instructions in
-//! plain code, against a float64 product. On CUDA the instructions themselves run too.
+//! Checks the data movement of the tensor-core kernels against a float64 product, on any runtime, with the matrix
+//! instructions in plain code. On CUDA, the instructions themselves run too.
 
 #![cfg(any(feature = "wgpu", feature = "cuda"))]
 
@@ -36,8 +36,8 @@ fn run<F: Number>(
     let (rows, cols) = shape;
     let Some(case) = Case::new::<F>(client, text, rows, cols, 0.75) else { return };
     let Family::Grouped(weight) = case.family else { unreachable!("grouped patterns only") };
-    // Every combination of what a kernel is compiled for takes seconds here: two of them are tried. Plain code is
-    // for small tiles, tensor cores fill the widest.
+    // Each combination of compile-time parameters takes seconds here, so only two of them are tried. Plain code
+    // runs on small tiles; tensor cores fill the widest.
     let most = if engine == Engine::Ptx { kernel.tokens() + 44 } else { 70 };
     for (tokens, slices) in [(1, None), (most, None), (31, Some(3))] {
         let product = |call: &Call<'_>| forward(call, weight, kernel, engine, slices);
@@ -56,12 +56,12 @@ fn every_tile_agrees<F: Number>(engine: Engine, kernels: &[Kernel]) {
         return;
     }
     for (at, &kernel) in kernels.iter().enumerate() {
-        // With an order of rows, and once without.
+        // With a row order, and once without one.
         let patterns: &[&str] = if at == 0 { &["shfl-bw", "vector-wise"] } else { &["shfl-bw"] };
         for pattern in patterns {
             for free in ["", ",equal_groups=false"] {
                 let text = format!("{pattern}(vector={}{free})", kernel.vector());
-                // Of 1200 columns 300 are kept: more stages than any ring has.
+                // 300 of the 1200 columns are kept: more stages than any ring has.
                 for shape in [(64, 64), (130, 1200), (1, 40)] {
                     run::<F>(&client, &text, shape, kernel, engine);
                 }
@@ -96,7 +96,7 @@ fn a_kernel_in_plain_code_passes_the_trial_of_a_device() {
     }
 }
 
-/// A test for each kernel and type: one that fails must not hide the others.
+/// Separate test for each kernel and dtype, so that one failure does not hide the others.
 #[cfg(feature = "cuda")]
 mod tensor_cores_give_the_product {
     macro_rules! tests {
@@ -117,7 +117,7 @@ mod tensor_cores_give_the_product {
         )*};
     }
 
-    // Only Hopper has `wgmma`.
+    // Only Hopper supports `wgmma`.
     tests! {
         small_mma: &TILES[..5];
         small_wgmma: &TILES[5..];

@@ -1,4 +1,4 @@
-//! What `cubecl-cuda` names of `cubecl-llvm`, without LLVM; the crate's README says why.
+//! Items of `cubecl-llvm` that `cubecl-cuda` refers to, without LLVM; the crate's README explains why.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use cubecl_core::prelude::KernelDefinition;
 use cubecl_runtime::compiler::{CompilationError, Compiler};
 use cubecl_runtime::kernel::BufferIOAttr;
 
-/// The compiler that is not here.
+/// Stub of the compiler, which is absent from this build.
 #[derive(Clone, Debug)]
 pub struct PlironCompiler {
-    /// What it would compile for.
+    /// Compilation target.
     pub target: LlvmTarget,
 }
 
-/// Targets.
+/// Compilation targets.
 #[derive(Clone, Copy, Debug)]
 pub enum LlvmTarget {
-    /// NVIDIA's.
+    /// NVIDIA GPUs.
     Nvptx,
 }
 
-/// Options; none is read.
+/// Compiler options, none of which is read.
 #[derive(Debug, Default)]
 pub struct PlironOptions {
     /// AMD architecture.
@@ -29,13 +29,13 @@ pub struct PlironOptions {
     pub sm_arch: Option<cubecl_core::ir::nvidia::SmArch>,
     /// PTX version.
     pub ptx_version: Option<nvptx::ptx_version::PtxVersion>,
-    /// Whether scalars are kernel parameters.
+    /// `true` if scalars are kernel parameters.
     pub grid_constants: bool,
-    /// So that callers may end with `..Default::default()`.
+    /// Placeholder so that callers may end with `..Default::default()`.
     pub rest: (),
 }
 
-/// What would come out.
+/// Output of a compilation.
 #[derive(Clone, Debug)]
 pub enum PlironArtifact {
     /// A module for NVIDIA.
@@ -53,15 +53,15 @@ impl fmt::Display for PlironArtifact {
 /// A PTX module.
 #[derive(Clone, Debug)]
 pub struct NvptxModule {
-    /// Its text.
+    /// PTX text.
     pub ptx: Vec<core::ffi::c_char>,
-    /// Its kernel.
+    /// Name of the kernel.
     pub entrypoint: String,
-    /// The LLVM text it came from.
+    /// LLVM text that the PTX came from.
     pub ir: String,
     /// Bytes of shared memory.
     pub shared_memory_size: usize,
-    /// What the kernel does with its buffers.
+    /// How the kernel uses its buffers.
     pub io: Vec<BufferIOAttr>,
 }
 
@@ -90,9 +90,9 @@ impl Compiler for PlironCompiler {
     }
 }
 
-/// NVIDIA's target.
+/// NVIDIA target.
 pub mod nvptx {
-    /// Versions of PTX.
+    /// PTX versions.
     pub mod ptx_version {
         /// A version of PTX.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,7 +105,7 @@ pub mod nvptx {
         }
 
         impl PtxVersion {
-            /// The newest version a driver loads: this compiler emits none.
+            /// Returns the newest version that a driver loads: always `None`, because this compiler emits no PTX.
             pub fn for_driver(_driver: i32) -> Option<Self> {
                 None
             }
@@ -113,18 +113,19 @@ pub mod nvptx {
     }
 }
 
-/// What all targets share.
+/// Items that all targets share.
 pub mod shared {
-    /// Features of a device that this compiler lowers.
+    /// Device features that this compiler lowers.
     pub mod lowered_features {
-        /// Targets.
+        /// GPU targets.
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub enum GpuTarget {
-            /// NVIDIA's.
+            /// NVIDIA GPUs.
             Nvptx,
         }
 
-        /// Takes away what this compiler cannot lower; the C++ compiler lowers everything.
+        /// Removes the features that this compiler cannot lower; does nothing, because the C++ compiler lowers
+        /// everything.
         pub fn restrict_features(
             _properties: &mut cubecl_core::ir::DeviceProperties,
             _target: GpuTarget,

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse_kernels::PackedTensors;
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
-/// The CPU, and the GPU of the runtimes that are built in.
+/// Returns the CPU and the GPU of every runtime that is built in.
 pub fn devices() -> Vec<Device> {
     vec![
         Device::flex(),
@@ -40,7 +40,7 @@ pub struct Case {
     pub cols: usize,
 }
 
-/// A packed random weight, or nothing where the pattern keeps nothing at this sparsity.
+/// Returns a packed random weight, or `None` if the pattern cannot be projected at this shape and sparsity.
 pub fn case(text: &str, rows: usize, cols: usize, sparsity: f64, device: &Device) -> Option<Case> {
     let pattern: Pattern = text.parse().unwrap();
     let weights = noise(rows * cols, 7);

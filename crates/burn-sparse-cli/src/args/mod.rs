@@ -1,49 +1,11 @@
-//! What the command line may say.
+//! Argument types that several commands share.
 
 mod values;
 
 use burn_sparse::checkpoint::FloatType;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::ValueEnum;
 
 pub(crate) use values::{Patterns, batch, budget, distribution, method, patterns, shape};
-
-use crate::commands::{
-    BenchArguments, EvalArguments, ExportArguments, ImportArguments, InspectArguments,
-    PlanArguments, PruneArguments, ReportArguments, SweepArguments, TrainArguments,
-};
-
-/// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
-/// kernels that prove they ran.
-#[derive(Debug, Parser)]
-#[command(name = "burn-sparse", version)]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Train a recipe's task, dense and then under its masks.
-    Train(TrainArguments),
-    /// Print what a recipe will do to its model, before anything trains.
-    Plan(PlanArguments),
-    /// Measure a checkpoint, and name the kernel of every layer.
-    Eval(EvalArguments),
-    /// Prune the weights of any safetensors file once, without training.
-    Prune(PruneArguments),
-    /// Write a checkpoint in another form.
-    Export(ExportArguments),
-    /// Make a checkpoint of a task from weights in PyTorch's names and orientation.
-    Import(ImportArguments),
-    /// Show what a checkpoint holds.
-    Inspect(InspectArguments),
-    /// Time layers, dense and sparse in one run.
-    Bench(BenchArguments),
-    /// Train a recipe over patterns, sparsities, methods and seeds, from one dense checkpoint each.
-    Sweep(SweepArguments),
-    /// Write what a run or a sweep found as one HTML file, and print its table as Markdown.
-    Report(ReportArguments),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
@@ -85,19 +47,14 @@ pub(crate) enum Layout {
     Pytorch,
 }
 
-/// Ends the program as clap does for bad usage: a message, and status 2.
-pub(crate) fn bad_usage(message: String) -> ! {
-    use clap::CommandFactory;
-    Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, message).exit()
-}
+/// Bad usage that clap cannot see: reported like its own errors, with status 2.
+#[derive(Debug)]
+pub(crate) struct BadUsage(pub(crate) String);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_arguments_are_consistent() {
-        use clap::CommandFactory;
-        Arguments::command().debug_assert();
+impl std::fmt::Display for BadUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
+
+impl std::error::Error for BadUsage {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use burn_sparse::pattern::{Distribution, Pattern};
-use burn_sparse_models::sweep::Method;
+use burn_sparse_run::sweep::Method;
 
 pub(crate) fn method(text: &str) -> Result<Method, String> {
     let (name, sets) = text.split_once(':').ok_or("expected NAME:KEY=VALUE;...")?;

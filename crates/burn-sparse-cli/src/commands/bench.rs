@@ -4,12 +4,13 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::checkpoint::FloatType;
 use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
-use burn_sparse::report::{Bench, BenchRow};
+use burn_sparse::measure::{Bench, BenchRow};
 use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
 use crate::args::{Patterns, batch, patterns, shape};
+use crate::costs;
 use crate::device::Compute;
 use crate::output;
 
@@ -39,6 +40,7 @@ pub(crate) struct BenchArguments {
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
+    costs::install()?;
     let mut rows = Vec::new();
     let layers = layers(arguments, &device)?;
     for layer in &layers {
@@ -55,9 +57,10 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         let float = arguments.compute.dtype.map_or(float, FloatType::from);
         let bench = Bench::new(&packed, pattern, float, &device);
         for &batch in &arguments.batch {
-            let row = bench.row(batch)?;
+            let mut row = bench.row(batch)?;
             output::note(&progress(&row));
-            rows.push(BenchRow { name: name.clone(), ..row });
+            row.name.clone_from(&name);
+            rows.push(row);
         }
     }
     if arguments.json {

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse_models::run::RunFolder;
+use burn_sparse_run::run::RunFolder;
 
 use super::Failure;
 

@@ -2,13 +2,15 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::tensor::Device;
-use burn_sparse::checkpoint::{Checkpoint, Form};
-use burn_sparse::report::{LayerReport, layers};
-use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::measure::{LayerReport, layers};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
+use crate::costs;
 use crate::device::Compute;
 use crate::output;
 
@@ -28,11 +30,12 @@ pub(crate) struct EvalArguments {
 
 pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
+    costs::install()?;
     let (path, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
     if let Some(dtype) = arguments.compute.dtype.filter(|_| device == Device::flex()) {
         checkpoint = checkpoint.with_float(dtype.into())?;
     }
-    let Some(recipe) = &checkpoint.provenance.recipe else {
+    let Some(recipe) = Recipe::of(&checkpoint)? else {
         return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());
     };
     let started = Instant::now();
@@ -87,7 +90,7 @@ impl TaskVisitor for Evaluate<'_> {
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         // The model first: a checkpoint that does not fit needs no data.
-        let model = self.checkpoint.apply(task.model(&self.device), Form::Packed)?;
+        let model = self.checkpoint.load(task.model(&self.device))?;
         let data = task.load(self.arguments.data_dir.as_deref(), self.seed)?;
         let metric = task.evaluate(&data, &model, &self.device);
         let layers = layers(&model, self.checkpoint, || {

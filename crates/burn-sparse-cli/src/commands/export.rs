@@ -4,7 +4,7 @@ use burn_sparse::checkpoint::Format;
 use clap::Args;
 
 use super::{Failure, checkpoint};
-use crate::args::{Dtype, ExportFormat, Layout, bad_usage};
+use crate::args::{BadUsage, Dtype, ExportFormat, Layout};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -29,13 +29,13 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let format = match (arguments.format, arguments.layout) {
         (ExportFormat::Packed, None | Some(Layout::Burn)) => Format::Packed,
         (ExportFormat::Packed, Some(Layout::Pytorch)) => {
-            bad_usage("--layout pytorch needs --format dense: PyTorch has no packed form".into())
+            return Err(BadUsage("--layout pytorch needs --format dense: PyTorch has no packed form".into()).into());
         }
         (ExportFormat::Dense, None | Some(Layout::Burn)) => Format::DenseBurn,
         (ExportFormat::Dense, Some(Layout::Pytorch)) => Format::DensePyTorch,
         (ExportFormat::SparseBitmask, None | Some(Layout::Pytorch)) => Format::SparseBitmask,
         (ExportFormat::SparseBitmask, Some(Layout::Burn)) => {
-            bad_usage("--layout burn: sparse-bitmask files are in PyTorch's layout".into())
+            return Err(BadUsage("--layout burn: sparse-bitmask files are in PyTorch's layout".into()).into());
         }
     };
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;

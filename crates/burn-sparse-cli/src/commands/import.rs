@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
 use burn::tensor::Device;
-use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format, Rename};
-use burn_sparse::recipe::{Recipe, TrainTable};
-use burn_sparse_models::{Task, TaskVisitor, with_task};
+use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format, Provenance, Rename};
+use burn_sparse_run::recipe::{Recipe, TrainConfig};
+use burn_sparse_run::{Task, TaskVisitor, with_task};
 use clap::Args;
 
 use super::Failure;
@@ -26,14 +26,16 @@ pub(crate) struct ImportArguments {
 }
 
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
-    let mut checkpoint = with_task(&arguments.task, Import { arguments })??;
+    let checkpoint = with_task(&arguments.task, Import { arguments })??;
     // The least recipe, so that the checkpoint knows its task: it trains nothing.
-    let train = TrainTable { prune_epochs: 0, ..TrainTable::default() };
+    let train = TrainConfig { prune_epochs: 0, ..TrainConfig::default() };
     let text = "version = 1\ntask = \"\"";
     let recipe: Recipe = text.parse()?;
-    checkpoint.provenance.recipe = Some(Recipe { task: arguments.task.clone(), train, ..recipe });
+    let recipe = Recipe { task: arguments.task.clone(), train, ..recipe };
+    let checkpoint =
+        checkpoint.with_provenance(Provenance::default().with_recipe(recipe.to_toml()));
     checkpoint.write(&arguments.out, Format::Packed)?;
-    let (count, packed) = (checkpoint.entries.len(), checkpoint.packed().count());
+    let (count, packed) = (checkpoint.entries().len(), checkpoint.packed().count());
     let out = arguments.out.display();
     output::text(&format!("{out}: {count} parameters of {}, {packed} packed", arguments.task))
 }

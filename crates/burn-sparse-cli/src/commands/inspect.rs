@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
 use burn_sparse::checkpoint::{Checkpoint, Entry, write_atomically};
-use burn_sparse::plan::Plan;
-use burn_sparse::report::plot;
+use burn_sparse::prune::Plan;
+use burn_sparse::measure::plot;
+use burn_sparse_run::recipe::Recipe;
 use clap::Args;
 use serde::Serialize;
 
@@ -23,16 +24,18 @@ pub(crate) struct InspectArguments {
 
 pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     let (path, checkpoint) = checkpoint::read(&arguments.file)?;
+    let results = checkpoint.provenance().results().map(serde_json::from_str).transpose()?;
+    let results: serde_json::Value = results.unwrap_or_default();
     let summary = Summary {
         file: path.display().to_string(),
         bytes: std::fs::metadata(&path)?.len(),
-        dense_bytes: checkpoint.entries.values().map(dense_bytes).sum(),
-        task: checkpoint.provenance.recipe.as_ref().map(|recipe| recipe.task.clone()),
+        dense_bytes: checkpoint.entries().values().map(dense_bytes).sum(),
+        task: Recipe::of(&checkpoint)?.map(|recipe| recipe.task),
         sparsity: checkpoint.sparsity(),
         tensors: tensors(&checkpoint),
-        results: checkpoint.provenance.results.clone(),
-        recipe: checkpoint.provenance.recipe.as_ref().map(|recipe| recipe.to_toml()),
-        plan: checkpoint.provenance.plan.clone(),
+        results: results,
+        recipe: checkpoint.provenance().recipe().map(String::from),
+        plan: checkpoint.provenance().plan().cloned(),
     };
     if let Some(path) = &arguments.plot {
         write_atomically(path, plot::masks(&checkpoint)?.as_bytes())
@@ -84,7 +87,7 @@ fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
             mask_hash: packed.map(|entry| entry.packed.mask_hash()),
         }
     };
-    checkpoint.entries.iter().map(one).collect()
+    checkpoint.entries().iter().map(one).collect()
 }
 
 fn print(summary: &Summary) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! One file per sub-command: what it may be told, and what it does.
+//! The sub-commands: one file each, with its arguments.
 
 mod bench;
 mod checkpoint;
@@ -23,20 +23,20 @@ pub(crate) use report::{ReportArguments, report};
 pub(crate) use sweep::{SweepArguments, sweep};
 pub(crate) use train::{TrainArguments, train};
 
-/// What a command fails with: printed once, as it is.
+/// Failure of a command, printed once.
 type Failure = Box<dyn std::error::Error>;
 
-/// The recipe of a command line: a file, the one that a checkpoint carries, or the built-in quickstart.
+/// Returns the recipe that a command names: a file, the recipe of a checkpoint, or the built-in quickstart.
 fn recipe(
     path: Option<&std::path::Path>,
     sets: &[String],
-) -> Result<burn_sparse::recipe::Recipe, Failure> {
-    use burn_sparse::recipe::Recipe;
+) -> Result<burn_sparse_run::recipe::Recipe, Failure> {
+    use burn_sparse_run::recipe::Recipe;
     Ok(match path {
         Some(path) if path.is_dir() || path.extension().is_some_and(|e| e == "safetensors") => {
             let (path, checkpoint) = checkpoint::read(path)?;
-            match checkpoint.provenance.recipe {
-                Some(recipe) => Recipe::parse_with(&recipe.to_toml(), sets)?,
+            match checkpoint.provenance().recipe() {
+                Some(recipe) => Recipe::parse_with(recipe, sets)?,
                 None => return Err(format!("{} carries no recipe", path.display()).into()),
             }
         }

@@ -2,9 +2,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::tensor::Device;
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::{Recipe, Score};
-use burn_sparse_models::{Task, TaskVisitor, with_task};
+use burn_sparse::prune::{Plan, Score};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::{Task, TaskVisitor, with_task};
 use clap::Args;
 
 use super::{Failure, recipe};
@@ -27,10 +27,11 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let (plan, seconds) = with_task(&recipe.task, Make { recipe: &recipe })??;
     if arguments.json {
         let mut json = serde_json::to_value(&plan)?;
+        json["task"] = recipe.task.as_str().into();
         json["mask_update_seconds"] = seconds.into();
         return output::json(&json);
     }
-    output::text(&plan.to_string())?;
+    output::text(&format!("plan for task {}, seed {}\n{plan}", recipe.task, recipe.seed))?;
     output::text(&format!("one mask update costs {seconds:.3} s here"))
 }
 
@@ -46,7 +47,7 @@ impl TaskVisitor for Make<'_> {
         device.seed(self.recipe.seed);
         let model = task.model(&device);
         let steps_per_epoch = task.train_len().div_ceil(self.recipe.train.batch_size);
-        let plan = Plan::new(self.recipe, &model, steps_per_epoch)?;
+        let plan = Plan::new(self.recipe.pruning(), &model, self.recipe.horizon(steps_per_epoch))?;
         // What an update costs is measured, not guessed: all masks at once, from a cold start, where there is no
         // gradient to rank by.
         let mut at_once = plan.clone();

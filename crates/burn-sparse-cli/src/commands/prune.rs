@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
-use crate::args::{Layout, bad_usage, budget, distribution};
+use crate::args::{BadUsage, Layout, budget, distribution};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -51,37 +51,40 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     let pattern = arguments.pattern;
     let sparsity = match (pattern.fixed_sparsity(), arguments.sparsity) {
         (Some(fixed), Some(given)) if (fixed - given).abs() > 1e-9 => {
-            bad_usage(format!("--sparsity {given}: {pattern} fixes {fixed}; leave it out"))
+            return Err(usage(format!("--sparsity {given}: {pattern} fixes {fixed}; leave it out")));
         }
         (Some(fixed), _) => fixed,
         (None, Some(given)) => given,
-        (None, None) => bad_usage(format!("--sparsity is missing, {pattern} needs one")),
+        (None, None) => return Err(usage(format!("--sparsity is missing, {pattern} needs one"))),
     };
     let orientation = match arguments.layout {
         Layout::Pytorch => Orientation::PyTorch,
         Layout::Burn => Orientation::Burn,
     };
-    let task = OneShot {
-        pattern,
-        sparsity,
-        include: arguments.include.clone(),
-        orientation,
-        seed: arguments.seed,
-        budget: arguments.budget,
-        distribution: arguments.distribution,
-        cap: arguments.cap,
-    };
-    let uniform = task.distribution == Distribution::Uniform;
-    if !uniform && pattern.fixed_sparsity().is_some() {
-        bad_usage(format!("--distribution: {pattern} fixes every sparsity; leave it out"));
+    let (distribution, cap) = (arguments.distribution, arguments.cap);
+    if distribution != Distribution::Uniform && pattern.fixed_sparsity().is_some() {
+        return Err(usage(format!("--distribution: {pattern} fixes every sparsity; leave it out")));
     }
-    if task.distribution == Distribution::Global && !(task.cap < 1.0 && task.cap >= sparsity) {
-        bad_usage(format!("--cap {}: expected {sparsity} or more, and below 1", task.cap));
+    if distribution == Distribution::Global && !(cap < 1.0 && cap >= sparsity) {
+        return Err(usage(format!("--cap {cap}: expected {sparsity} or more, and below 1")));
     }
-    let tensors = prune_file(&arguments.weights, &arguments.out, &task, |tensor| {
+    let mut options = OneShot::new(pattern, sparsity)
+        .with_include(arguments.include.iter().cloned())
+        .with_orientation(orientation)
+        .with_seed(arguments.seed)
+        .with_distribution(distribution)
+        .with_cap(cap);
+    if let Some(budget) = arguments.budget {
+        options = options.with_budget(budget);
+    }
+    let tensors = prune_file(&arguments.weights, &arguments.out, &options, |tensor| {
         output::note(&format!("{}: {:.2} s", tensor.name, tensor.seconds));
     })?;
     if arguments.json { output::json(&Report { tensors: &tensors }) } else { print(&tensors) }
+}
+
+fn usage(message: String) -> Failure {
+    BadUsage(message).into()
 }
 
 #[derive(Serialize)]

@@ -1,11 +1,12 @@
 use std::path::PathBuf;
 
 use burn_sparse::checkpoint::write_atomically;
-use burn_sparse_models::report::{Measured, Row, find, markdown, measure, page, rows};
+use burn_sparse_run::report::{Measured, Row, find, markdown, measure, page, rows};
 use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
+use crate::costs;
 use crate::device::device;
 use crate::output;
 
@@ -32,6 +33,7 @@ pub(crate) struct ReportArguments {
 
 pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, None)?;
+    costs::install()?;
     let found = find(&arguments.folder)?;
     let (mut rows, mut notes) = (rows(&found), Vec::new());
     let batches: Vec<usize> = arguments.batch.iter().copied().filter(|&batch| batch > 0).collect();

@@ -1,13 +1,16 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use burn_sparse::recipe::Recipe;
-use burn_sparse_models::run::{self, Begin, DataSource, Outcome, RunError, RunFolder, Trained};
-use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::run::{
+    self, Begin, DataSource, Outcome, RunError, RunFolder, TrainOptions, Trained,
+};
+use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint, recipe};
+use crate::costs;
 use crate::device::device;
 use crate::output::{self, Progress};
 
@@ -44,6 +47,7 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
     let devices: Result<Vec<Device>, String> =
         arguments.device.iter().map(|name| device(name, None)).collect();
     let devices = devices?;
+    costs::install()?;
     let folder = match &arguments.run_dir {
         Some(folder) => folder.clone(),
         None => new_folder(arguments.recipe.as_deref()),
@@ -102,8 +106,15 @@ impl TaskVisitor for Run<'_> {
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let source = DataSource::new(self.arguments.data_dir.as_deref());
-        let (begin, mut progress) = (self.begin, Progress::new());
-        run::train(&task, self.recipe, &source, self.folder, begin, self.devices, &mut progress)
+        let options = TrainOptions {
+            task: &task,
+            recipe: self.recipe,
+            source: &source,
+            folder: self.folder,
+            begin: self.begin,
+            devices: self.devices,
+        };
+        run::train(&options, &mut Progress::new())
     }
 }
 
@@ -131,7 +142,7 @@ struct Report<'a> {
     pattern: &'a str,
     seconds: f64,
     checkpoint: String,
-    layers: &'a [burn_sparse::report::LayerReport],
+    layers: &'a [burn_sparse::measure::LayerReport],
 }
 
 impl<'a> Report<'a> {

@@ -1,16 +1,16 @@
-//! Running the command as a user does.
+//! Helpers that run the command-line program as a user does.
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The command in a folder of its own.
+/// Returns the command with `folder` as its working directory.
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_burn-sparse"));
     command.current_dir(folder).env_remove("BURN_SPARSE_DATA").env_remove("RUST_LOG");
-    // The same kernels in every process, on whatever machine.
+    // Selects the same kernels in every process and on every machine.
     command.env("BURN_SPARSE_COSTS", "built-in");
-    // Without one, graphics drivers complain on standard error.
+    // Graphics drivers print warnings to standard error if it is unset.
     command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
     command
 }
@@ -19,7 +19,9 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Output {
     command(folder).args(arguments).output().unwrap()
 }
 
-/// Standard output as JSON: exactly one object, status 0.
+/// Runs the command and returns its standard output as JSON: exactly one object.
+///
+/// Asserts that the exit status is 0.
 pub fn json(folder: &Path, arguments: &[&str]) -> serde_json::Value {
     let output = run(folder, arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -27,7 +29,7 @@ pub fn json(folder: &Path, arguments: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Status 1, nothing on standard output, one error that holds every hint.
+/// Asserts status 1, an empty standard output, and exactly one error that contains every hint.
 pub fn assert_refused(output: &Output, hints: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -39,7 +41,7 @@ pub fn assert_refused(output: &Output, hints: &[&str]) {
     }
 }
 
-/// A short run on built-in data.
+/// Recipe of a short run on built-in data.
 pub const SHORT: &str = r#"
 version = 1
 task = "glyphs-mlp"
@@ -54,7 +56,7 @@ end = "1 epochs"
 every = "20 steps"
 "#;
 
-/// Writes a recipe, `from` replaced by `to`.
+/// Writes the short recipe with `from` replaced by `to` and returns its path.
 pub fn recipe(folder: &Path, from: &str, to: &str) -> PathBuf {
     let text = SHORT.replace(from, to);
     assert!(from.is_empty() || text != SHORT, "`{from}` is not in the recipe");
@@ -63,7 +65,7 @@ pub fn recipe(folder: &Path, from: &str, to: &str) -> PathBuf {
     path
 }
 
-/// Trains the short recipe; `sets` are `--set` pairs.
+/// Trains the short recipe with `sets` as `--set` pairs and returns the report.
 pub fn train(folder: &Path, run_dir: &str, sets: &[&str]) -> serde_json::Value {
     recipe(folder, "", "");
     let mut arguments = vec!["train", "recipe.toml", "--run-dir", run_dir, "--json"];

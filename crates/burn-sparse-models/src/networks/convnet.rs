@@ -3,23 +3,24 @@ use burn::module::Module;
 use burn::nn::{Initializer, PaddingConfig2d};
 use burn::tensor::{Device, Tensor};
 use burn::train::ClassificationOutput;
-use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, Linear, LinearConfig};
+use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
+use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
 use super::{PictureBatch, PictureNet};
 use crate::classification::{classified, trained_by_classify};
 
-/// The size of a [`ConvNet`].
+/// Configuration of a [`ConvNet`].
 #[derive(Config, Debug)]
 pub struct ConvNetConfig {
     /// Channels of the first convolution; each of the next two doubles them.
     pub channels: usize,
     /// Features of the hidden linear layer.
     pub hidden: usize,
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
 }
 
-/// Three convolutions of stride 2, a hidden layer and a head, with ReLU between, for images of 32 x 32.
+/// Three convolutions of stride 2, a hidden linear layer and a head, with ReLU in between, for 32 x 32 images.
 #[derive(Module, Debug)]
 pub struct ConvNet {
     conv1: Conv2d,
@@ -42,29 +43,29 @@ impl PictureNet for ConvNetConfig {
                     gain: std::f64::consts::SQRT_2,
                     fan_out_only: false,
                 });
-            Conv2d::new(&config, device)
+            config.init(device)
         };
         ConvNet {
             conv1: conv(3, first, 5),
             conv2: conv(first, second, 3),
             conv3: conv(second, third, 3),
-            fc: Linear::new(&LinearConfig::new(third * 16, self.hidden), device),
-            head: Linear::new(&LinearConfig::new(self.hidden, self.classes), device),
+            fc: LinearConfig::new(third * 16, self.hidden).init(device),
+            head: LinearConfig::new(self.hidden, self.classes).init(device),
         }
     }
 }
 
 impl ConvNet {
-    /// Class scores.
+    /// Computes class scores.
     ///
     /// # Shapes
     /// - input: `[batch, 3, 32, 32]`
     /// - output: `[batch, classes]`
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let x = self.conv1.forward_with(images, Activation::Relu);
-        let x = self.conv2.forward_with(x, Activation::Relu);
-        let x = self.conv3.forward_with(x, Activation::Relu);
-        let x = self.fc.forward_with(x.flatten(1, 3), Activation::Relu);
+        let x = self.conv1.forward_activated(images, Activation::Relu);
+        let x = self.conv2.forward_activated(x, Activation::Relu);
+        let x = self.conv3.forward_activated(x, Activation::Relu);
+        let x = self.fc.forward_activated(x.flatten(1, 3), Activation::Relu);
         self.head.forward(x)
     }
 

@@ -7,18 +7,18 @@ use burn_sparse::nn::{Linear, LinearConfig, Lstm, LstmConfig, LstmState};
 
 use crate::classification::{classified, trained_by_classify};
 
-/// The size of an [`LstmLm`].
+/// Configuration of an [`LstmLm`].
 #[derive(Config, Debug)]
 pub struct LstmLmConfig {
-    /// Characters of the alphabet.
+    /// Number of characters in the alphabet.
     pub alphabet: usize,
-    /// Features of a character.
+    /// Features of a character's embedding.
     pub embedding: usize,
     /// Features of each hidden state.
     pub hidden: usize,
 }
 
-/// A character language model: two LSTM layers between an embedding and a head, which are left dense.
+/// Character-level language model: two LSTM layers between an embedding and a head, which stay dense.
 #[derive(Module, Debug)]
 pub struct LstmLm {
     embedding: Embedding,
@@ -27,31 +27,31 @@ pub struct LstmLm {
     head: Linear,
 }
 
-/// Stretches of text, each character with the one that follows it.
+/// Batch of text samples, each character with the one that follows it.
 #[derive(Debug, Clone)]
 pub struct TextBatch {
-    /// `[batch, characters]`.
+    /// Input characters, `[batch, characters]`.
     pub text: Tensor<2, Int>,
-    /// `[batch, characters]`.
+    /// Characters that follow, `[batch, characters]`.
     pub next: Tensor<2, Int>,
 }
 
 impl LstmLmConfig {
     /// Initializes the model.
     pub fn init(&self, device: &Device) -> LstmLm {
-        let lstm = |inputs| Lstm::new(&LstmConfig::new(inputs, self.hidden, true), device);
+        let lstm = |inputs| LstmConfig::new(inputs, self.hidden, true).init(device);
         LstmLm {
             embedding: EmbeddingConfig::new(self.alphabet, self.embedding).init(device),
             lstm1: lstm(self.embedding),
             lstm2: lstm(self.hidden),
-            head: Linear::new(&LinearConfig::new(self.hidden, self.alphabet), device),
+            head: LinearConfig::new(self.hidden, self.alphabet).init(device),
         }
     }
 }
 
 impl LstmLm {
-    /// Scores for the character after each, and the states of both layers after the last; `states` are those
-    /// to begin with, zeros if none are given.
+    /// Computes scores for the character after each input character. Returns them with the final states of both
+    /// layers. `states` are the initial states, zeros if `None`.
     ///
     /// # Shapes
     /// - text: `[batch, characters]`

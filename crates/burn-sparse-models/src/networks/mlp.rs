@@ -6,18 +6,18 @@ use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
 use crate::classification::{classified, trained_by_classify};
 
-/// The size of an [`Mlp`].
+/// Configuration of an [`Mlp`].
 #[derive(Config, Debug)]
 pub struct MlpConfig {
-    /// Features of a sample.
+    /// Input features of a sample.
     pub inputs: usize,
-    /// Features of both hidden layers.
+    /// Features of each of the two hidden layers.
     pub hidden: usize,
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
 }
 
-/// Two hidden layers with ReLU, and a head.
+/// Multilayer perceptron: two hidden layers with ReLU, and a head.
 #[derive(Module, Debug)]
 pub struct Mlp {
     fc1: Linear,
@@ -25,19 +25,19 @@ pub struct Mlp {
     head: Linear,
 }
 
-/// Samples with their classes.
+/// Batch of images with their classes.
 #[derive(Debug, Clone)]
 pub struct ImageBatch {
-    /// `[batch, features]`.
+    /// Pixels of each image, `[batch, features]`.
     pub images: Tensor<2>,
-    /// `[batch]`.
+    /// Class of each image, `[batch]`.
     pub targets: Tensor<1, Int>,
 }
 
 impl MlpConfig {
     /// Initializes the model.
     pub fn init(&self, device: &Device) -> Mlp {
-        let linear = |inputs, outputs| Linear::new(&LinearConfig::new(inputs, outputs), device);
+        let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(device);
         Mlp {
             fc1: linear(self.inputs, self.hidden),
             fc2: linear(self.hidden, self.hidden),
@@ -47,14 +47,14 @@ impl MlpConfig {
 }
 
 impl Mlp {
-    /// Class scores.
+    /// Computes class scores.
     ///
     /// # Shapes
     /// - input: `[batch, inputs]`
     /// - output: `[batch, classes]`
     pub fn forward(&self, images: Tensor<2>) -> Tensor<2> {
-        let x = self.fc1.forward_with(images, Activation::Relu);
-        let x = self.fc2.forward_with(x, Activation::Relu);
+        let x = self.fc1.forward_activated(images, Activation::Relu);
+        let x = self.fc2.forward_activated(x, Activation::Relu);
         self.head.forward(x)
     }
 

@@ -1,4 +1,4 @@
-//! The models, made of layers of `burn_sparse::nn`.
+//! Models built from the layers of `burn_sparse::nn`.
 
 mod convnet;
 mod lstm_lm;

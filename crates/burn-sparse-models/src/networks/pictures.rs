@@ -2,33 +2,34 @@ use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig, Initializer, PaddingConfig2d};
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::TrainStep;
-use burn_sparse::nn::{Conv2d, Conv2dConfig, batch_norm_relu};
+use burn_sparse::nn::batch_norm_relu;
+use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 
 use crate::Classifier;
 
-/// Colour images with their classes.
+/// Batch of color images with their classes.
 #[derive(Debug, Clone)]
 pub struct PictureBatch {
-    /// `[batch, 3, 32, 32]`.
+    /// Pixels of each image, `[batch, 3, 32, 32]`.
     pub images: Tensor<4>,
-    /// `[batch]`.
+    /// Class of each image, `[batch]`.
     pub targets: Tensor<1, Int>,
 }
 
-/// The size of a network for colour images.
+/// Configuration of a network for color images.
 pub trait PictureNet {
-    /// The network.
+    /// Network that this configuration initializes.
     type Net: Classifier + TrainStep<Input = PictureBatch>;
 
     /// Initializes the network.
     fn init(&self, device: &Device) -> Self::Net;
 }
 
-/// He's initialization for layers that a ReLU follows (He et al., 2015, section 2.2).
+/// He initialization for layers followed by a ReLU (He et al., 2015, section 2.2).
 pub(super) const HE: Initializer =
     Initializer::KaimingNormal { gain: std::f64::consts::SQRT_2, fan_out_only: false };
 
-/// A convolution of 3 x 3 without bias, batch normalization, and a ReLU.
+/// 3 x 3 convolution without bias, followed by batch normalization and a ReLU.
 #[derive(Module, Debug)]
 pub(super) struct Normed {
     conv: Conv2d,
@@ -43,18 +44,18 @@ impl Normed {
             .with_bias(false)
             .with_initializer(HE);
         Self {
-            conv: Conv2d::new(&config, device),
+            conv: config.init(device),
             norm: BatchNormConfig::new(outputs).init(device),
         }
     }
 
-    /// The shortcut is added before the ReLU.
+    /// Applies the layers, adding `shortcut` before the ReLU.
     pub(super) fn forward(&self, x: Tensor<4>, shortcut: Option<&Tensor<4>>) -> Tensor<4> {
         batch_norm_relu(&self.norm, self.conv.forward(x), shortcut)
     }
 }
 
-/// The mean of each channel, `[batch, channels]`.
+/// Returns the mean of each channel, `[batch, channels]`.
 pub(super) fn pooled(x: Tensor<4>) -> Tensor<2> {
     let [batch, channels, height, width] = x.dims();
     x.reshape([batch, channels, height * width]).mean_dim(2).squeeze_dim(2)

@@ -7,19 +7,19 @@ use burn_sparse::nn::{Linear, LinearConfig};
 use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
 use crate::classification::{classified, trained_by_classify};
 
-/// The size of a [`ResNet`].
+/// Configuration of a [`ResNet`].
 #[derive(Config, Debug)]
 pub struct ResNetConfig {
     /// Channels of the first stage; each of the next two doubles them.
     pub channels: usize,
-    /// Blocks of a stage: 3 make ResNet-20, 9 ResNet-56.
+    /// Blocks per stage: 3 for ResNet-20, 9 for ResNet-56.
     pub blocks: usize,
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
 }
 
-/// The residual network for images of 32 x 32 (He et al., "Deep residual learning", 2016, section 4.2): three
-/// stages of blocks of two convolutions, whose shortcuts have no weights (option A).
+/// Residual network for 32 x 32 images (He et al., "Deep residual learning", 2016, section 4.2): three stages of
+/// blocks, each with two convolutions and a shortcut without weights (option A).
 #[derive(Module, Debug)]
 pub struct ResNet {
     first: Normed,
@@ -31,7 +31,8 @@ pub struct ResNet {
 struct Block {
     conv1: Normed,
     conv2: Normed,
-    /// Channels that are new: zeros in the shortcut, which leaves out every other pixel then.
+    /// Number of channels that the block adds. If it is not zero, the shortcut takes every other row and column of
+    /// pixels, with zeros for the new channels.
     widens: usize,
 }
 
@@ -54,13 +55,13 @@ impl PictureNet for ResNetConfig {
         ResNet {
             first: Normed::new(3, self.channels, 1, device),
             blocks,
-            head: Linear::new(&LinearConfig::new(channels, self.classes), device),
+            head: LinearConfig::new(channels, self.classes).init(device),
         }
     }
 }
 
 impl ResNet {
-    /// Class scores.
+    /// Computes class scores.
     ///
     /// # Shapes
     /// - input: `[batch, 3, 32, 32]`

@@ -6,31 +6,32 @@ use burn::nn::{
 };
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn::train::ClassificationOutput;
-use burn_sparse::nn::{
-    AttentionMask, KeyValues, Linear, LinearConfig, MultiHeadAttention, MultiHeadAttentionConfig,
-    PositionWiseFeedForward, PositionWiseFeedForwardConfig,
+use burn_sparse::nn::attention::{
+    AttentionMask, KeyValueCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig,
 };
+use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
+use burn_sparse::nn::{Linear, LinearConfig};
 
 use crate::classification::{smoothed, trained_by_classify};
 
-/// The size of a [`Transformer`].
+/// Configuration of a [`Transformer`].
 #[derive(Config, Debug)]
 pub struct TransformerConfig {
-    /// Tokens of the vocabulary that both languages share.
+    /// Number of tokens in the vocabulary that both languages share.
     pub tokens: usize,
-    /// Features of a position.
+    /// Features per position.
     pub features: usize,
-    /// Features inside a feed-forward block.
+    /// Hidden features of each feed-forward block.
     pub hidden: usize,
-    /// Heads of an attention.
+    /// Heads of each attention layer.
     pub heads: usize,
-    /// Layers of the encoder, and of the decoder.
+    /// Number of encoder layers, and of decoder layers.
     pub layers: usize,
-    /// Share of features that training leaves out.
+    /// Dropout probability.
     pub dropout: f64,
 }
 
-/// An encoder and a decoder for translation (Vaswani et al., 2017), normalized before each block (Xiong et al.,
+/// Encoder and decoder for translation (Vaswani et al., 2017), with normalization before each block (Xiong et al.,
 /// 2020).
 #[derive(Module, Debug)]
 pub struct Transformer {
@@ -43,22 +44,22 @@ pub struct Transformer {
     dropout: Dropout,
 }
 
-/// Sentences with their translations.
+/// Batch of sentences with their translations.
 #[derive(Debug, Clone)]
 pub struct TranslationBatch {
     /// Tokens to translate, `[batch, positions]`.
     pub source: Tensor<2, Int>,
-    /// True where a sentence is over, `[batch, positions]`.
+    /// Padding mask of `source`, `true` after the end of a sentence, `[batch, positions]`.
     pub source_pad: Tensor<2, Bool>,
-    /// Tokens of the translation up to the last but one, `[batch, positions]`.
+    /// Decoder input: the begin token and the tokens of the translation except its last, `[batch, positions]`.
     pub target: Tensor<2, Int>,
-    /// The places of `target`, flat, where a sentence is not over: `[tokens]`.
+    /// Indices into the flattened `target` of the positions that are not padding, `[tokens]`.
     pub places: Tensor<1, Int>,
-    /// What follows at each of them, `[tokens]`.
+    /// Token to predict at each of these positions, `[tokens]`.
     pub next: Tensor<1, Int>,
 }
 
-/// What a decoder remembers of the sentences it translates: the caches of its keys and values.
+/// State of incremental decoding: the key and value caches of each decoder layer.
 #[derive(Debug)]
 pub struct Decoding {
     layers: Vec<Remembered>,
@@ -68,8 +69,8 @@ pub struct Decoding {
 
 #[derive(Debug)]
 struct Remembered {
-    source: KeyValues,
-    target: Option<KeyValues>,
+    source: KeyValueCache,
+    target: Option<KeyValueCache>,
 }
 
 #[derive(Module, Debug)]
@@ -97,7 +98,7 @@ struct FeedForward {
     dropout: Dropout,
 }
 
-/// Label smoothing (Szegedy et al., 2016; Vaswani et al., 2017, section 5.4).
+/// Label smoothing factor (Szegedy et al., 2016; Vaswani et al., 2017, section 5.4).
 const SMOOTHING: f64 = 0.1;
 
 impl TransformerConfig {
@@ -112,10 +113,9 @@ impl TransformerConfig {
             encoder_norm: self.norm(device),
             decoder: (0..self.layers).map(|_| self.decoder(device)).collect(),
             decoder_norm: self.norm(device),
-            head: Linear::new(
-                &LinearConfig::new(self.features, self.tokens).with_initializer(XAVIER),
-                device,
-            ),
+            head: LinearConfig::new(self.features, self.tokens)
+                .with_initializer(XAVIER)
+                .init(device),
             dropout: self.dropout(),
         }
     }
@@ -147,7 +147,7 @@ impl TransformerConfig {
             .with_initializer(XAVIER);
         FeedForward {
             norm: self.norm(device),
-            layers: PositionWiseFeedForward::new(&config, device),
+            layers: config.init(device),
             dropout: self.dropout(),
         }
     }
@@ -156,7 +156,7 @@ impl TransformerConfig {
         let config = MultiHeadAttentionConfig::new(self.features, self.heads)
             .with_dropout(self.dropout)
             .with_initializer(XAVIER);
-        MultiHeadAttention::new(&config, device)
+        config.init(device)
     }
 
     fn norm(&self, device: &Device) -> LayerNorm {
@@ -171,43 +171,43 @@ impl TransformerConfig {
 const XAVIER: Initializer = Initializer::XavierUniform { gain: 1.0 };
 
 impl Transformer {
-    /// Scores for the token after each of `batch.places`.
+    /// Computes scores for the token that follows each of `batch.places`.
     ///
     /// # Shapes
     /// - output: `[tokens, vocabulary]`
     pub fn forward(&self, batch: &TranslationBatch) -> Tensor<2> {
-        let pad = AttentionMask { pad: Some(batch.source_pad.clone()), pairs: None };
+        let pad = AttentionMask { pad: Some(batch.source_pad.clone()), attn: None };
         let memory = self.encode(batch.source.clone(), &pad);
         let x = self.embed(batch.target.clone(), 0);
         let [sentences, positions, features] = x.dims();
-        // No position sees a later one, so that what fills a sentence up is never looked at from inside it.
+        // The causal mask also hides the padding of the target: it follows the sentence, so no token attends to it.
         let later = Tensor::<2, Bool>::tril_mask([positions, positions], 0, &x.device());
-        let later = AttentionMask { pad: None, pairs: Some(later.unsqueeze()) };
+        let later: Tensor<3, Bool> = later.unsqueeze();
         let x = self.decoder.iter().fold(x, |x, layer| {
-            let seen = layer.cross.remember(memory.clone());
-            let looked =
-                layer.attention.self_attention(layer.attention_norm.forward(x.clone()), &later);
+            let seen = layer.cross.key_value_cache(memory.clone());
+            let input = MhaInput::self_attn(layer.attention_norm.forward(x.clone()));
+            let looked = layer.attention.forward(input.mask_attn(later.clone())).context;
             layer.rest(x, looked, &seen, &pad)
         });
         let x = x.reshape([sentences * positions, features]).select(0, batch.places.clone());
         self.head.forward(self.decoder_norm.forward(x))
     }
 
-    /// Reads sentences to be translated token by token (incremental decoding).
+    /// Encodes sentences to be translated token by token (incremental decoding).
     ///
     /// # Shapes
     /// - source, source_pad: `[batch, positions]`
     pub fn read(&self, source: Tensor<2, Int>, source_pad: Tensor<2, Bool>) -> Decoding {
-        let pad = AttentionMask { pad: Some(source_pad), pairs: None };
+        let pad = AttentionMask { pad: Some(source_pad), attn: None };
         let memory = self.encode(source, &pad);
         let remember = |layer: &Decoder| Remembered {
-            source: layer.cross.remember(memory.clone()),
+            source: layer.cross.key_value_cache(memory.clone()),
             target: None,
         };
         Decoding { layers: self.decoder.iter().map(remember).collect(), pad, position: 0 }
     }
 
-    /// Scores for the token after these, which follow on those of the calls before.
+    /// Computes scores for the token that follows `tokens`, which continue those of the previous calls.
     ///
     /// # Shapes
     /// - tokens: `[batch]`
@@ -218,7 +218,7 @@ impl Transformer {
         let layers = self.decoder.iter().zip(&mut decoding.layers);
         let x = layers.fold(x, |x, (layer, remembered)| {
             let input = layer.attention_norm.forward(x.clone());
-            let looked = layer.attention.self_attention_step(input, &mut remembered.target);
+            let looked = layer.attention.forward_step(input, &mut remembered.target);
             layer.rest(x, looked, &remembered.source, &decoding.pad)
         });
         self.head.forward(self.decoder_norm.forward(x.squeeze_dim(1)))
@@ -227,14 +227,18 @@ impl Transformer {
     fn encode(&self, source: Tensor<2, Int>, pad: &AttentionMask) -> Tensor<3> {
         let x = self.embed(source, 0);
         let x = self.encoder.iter().fold(x, |x, layer| {
-            let input = layer.attention_norm.forward(x.clone());
-            let x = x + layer.dropout.forward(layer.attention.self_attention(input, pad));
+            let input = MhaInput::self_attn(layer.attention_norm.forward(x.clone()));
+            let input = match &pad.pad {
+                Some(pad) => input.mask_pad(pad.clone()),
+                None => input,
+            };
+            let x = x + layer.dropout.forward(layer.attention.forward(input).context);
             layer.feed_forward.forward(x)
         });
         self.encoder_norm.forward(x)
     }
 
-    /// Tokens with their places, of which the first is `from`.
+    /// Embeds tokens and adds positional encodings, starting at position `from`.
     fn embed(&self, tokens: Tensor<2, Int>, from: usize) -> Tensor<3> {
         let x = self.embedding.forward(tokens);
         let [_, positions, features] = x.dims();
@@ -250,16 +254,16 @@ impl Transformer {
 trained_by_classify!(Transformer, TranslationBatch);
 
 impl Decoder {
-    /// What follows when the translation has looked at itself.
+    /// Applies the rest of the layer after self-attention, whose output is `looked`.
     fn rest(
         &self,
         x: Tensor<3>,
         looked: Tensor<3>,
-        source: &KeyValues,
+        source: &KeyValueCache,
         pad: &AttentionMask,
     ) -> Tensor<3> {
         let x = x + self.dropout.forward(looked);
-        let seen = self.cross.look(self.cross_norm.forward(x.clone()), source, pad);
+        let seen = self.cross.forward_cross(self.cross_norm.forward(x.clone()), source, pad);
         self.feed_forward.forward(x + self.dropout.forward(seen))
     }
 }
@@ -271,7 +275,7 @@ impl FeedForward {
     }
 }
 
-/// Sines and cosines of places (Vaswani et al., 2017, section 3.5), `[1, positions, features]`.
+/// Computes sinusoidal positional encodings (Vaswani et al., 2017, section 3.5), `[1, positions, features]`.
 fn places(from: usize, positions: usize, features: usize, device: &Device) -> Tensor<3> {
     let value = |(place, feature): (usize, usize)| {
         let slow = 10_000_f64.powf((feature / 2 * 2) as f64 / features as f64);

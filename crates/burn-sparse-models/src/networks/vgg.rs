@@ -8,19 +8,20 @@ use burn_sparse::nn::{Linear, LinearConfig};
 use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
 use crate::classification::{classified, trained_by_classify};
 
-/// The size of a [`Vgg`].
+/// Configuration of a [`Vgg`].
 #[derive(Config, Debug)]
 pub struct VggConfig {
     /// Channels of the first stage; each of the next three doubles them, and the fifth has as many as the fourth.
     pub channels: usize,
-    /// Convolutions of each stage: `[1, 1, 2, 2, 2]` make VGG-11, `[2, 2, 3, 3, 3]` VGG-16.
+    /// Convolutions per stage: `[1, 1, 2, 2, 2]` for VGG-11, `[2, 2, 3, 3, 3]` for VGG-16.
     pub stages: [usize; 5],
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
 }
 
-/// A plain network for images of 32 x 32 (Simonyan and Zisserman, 2015): five stages of convolutions, each ended
-/// by a pooling; with batch normalization, and one linear layer as the head, as is usual for small images.
+/// Plain convolutional network for 32 x 32 images (Simonyan and Zisserman, 2015): five stages of convolutions, each
+/// followed by max pooling, with batch normalization and a single linear layer as the head, as is usual for small
+/// images.
 #[derive(Module, Debug)]
 pub struct Vgg {
     stages: Vec<Vec<Normed>>,
@@ -42,13 +43,13 @@ impl PictureNet for VggConfig {
         Vgg {
             stages,
             pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
-            head: Linear::new(&LinearConfig::new(inputs, self.classes), device),
+            head: LinearConfig::new(inputs, self.classes).init(device),
         }
     }
 }
 
 impl Vgg {
-    /// Class scores.
+    /// Computes class scores.
     ///
     /// # Shapes
     /// - input: `[batch, 3, 32, 32]`

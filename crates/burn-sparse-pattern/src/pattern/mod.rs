@@ -14,7 +14,8 @@ use crate::PatternError;
 
 /// The allowed shapes of a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields, remote = "Self")]
+#[non_exhaustive]
 pub enum Pattern {
     /// The largest scores of the matrix.
     Unstructured {},
@@ -105,6 +106,41 @@ impl Pattern {
             Self::Hinm { .. } => 5,
             Self::BlockWise { .. } => 6,
         }]
+    }
+
+    /// Unstructured: the largest scores of the matrix.
+    pub const fn unstructured() -> Self {
+        Self::Unstructured {}
+    }
+
+    /// Balanced, with blocks of `block` columns.
+    pub const fn balanced(block: usize) -> Self {
+        Self::Balanced { block }
+    }
+
+    /// `keep` of every `of` columns.
+    pub const fn n_of_m(keep: usize, of: usize) -> Self {
+        Self::NOfM { keep, of }
+    }
+
+    /// Vector-wise, with groups of `vector` rows that keep equally many columns.
+    pub const fn vector_wise(vector: usize) -> Self {
+        Self::VectorWise { vector, equal_groups: true }
+    }
+
+    /// Shfl-BW, with groups of `vector` rows that keep equally many columns.
+    pub const fn shfl_bw(vector: usize) -> Self {
+        Self::ShflBw { vector, equal_groups: true }
+    }
+
+    /// Square blocks of `block` rows and columns.
+    pub const fn block_wise(block: usize) -> Self {
+        Self::BlockWise { block }
+    }
+
+    /// HiNM: `keep` of every `of` columns inside the vectors of Shfl-BW.
+    pub const fn hinm(vector: usize, keep: usize, of: usize) -> Self {
+        Self::Hinm { vector, keep, of }
     }
 
     /// Checks the pattern's own parameters.

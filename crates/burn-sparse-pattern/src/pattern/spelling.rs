@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
 use crate::{Pattern, PatternError};
 
 impl fmt::Display for Pattern {
@@ -88,6 +92,40 @@ impl Pattern {
     }
 }
 
+/// Writes a table, `{ kind = "shfl-bw", vector = 32 }`.
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        // The derived implementation of `remote = "Self"`.
+        Self::serialize(self, to)
+    }
+}
+
+/// Reads a table, `{ kind = "shfl-bw", vector = 32 }`, or a string, `"shfl-bw(vector=32)"`.
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct TableOrText;
+
+        impl<'de> Visitor<'de> for TableOrText {
+            type Value = Pattern;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a pattern, as in \"shfl-bw(vector=32)\" or { kind = \"shfl-bw\", vector = 32 }")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Pattern, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Pattern, A::Error> {
+                // The derived implementation of `remote = "Self"`.
+                Pattern::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        from.deserialize_any(TableOrText)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +144,18 @@ mod tests {
             assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
         }
         assert_eq!("balanced".parse(), Ok(Pattern::Balanced { block: 32 }));
+    }
+
+    #[test]
+    fn a_pattern_is_read_from_a_string_as_from_a_table_and_written_as_a_table() {
+        let table = r#"{"kind":"shfl-bw","vector":32,"equal_groups":true}"#;
+        for text in [table, r#""shfl-bw(vector=32)""#, r#"{"kind":"shfl-bw"}"#] {
+            let pattern: Pattern = serde_json::from_str(text).unwrap();
+            assert_eq!(pattern, Pattern::shfl_bw(32));
+            assert_eq!(serde_json::to_string(&pattern).unwrap(), table);
+        }
+        let error = serde_json::from_str::<Pattern>(r#""shfl-bw(vector=1)""#).unwrap_err();
+        assert!(error.to_string().contains("`vector` is 1"), "{error}");
     }
 
     #[test]

@@ -2,26 +2,26 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file under a temporary name, syncs it and renames it: at every moment the name holds the
-/// whole old file or the whole new one.
+/// Writes a file under a temporary name, syncs it, and renames it: at every moment the path holds the whole old file or the
+/// whole new one.
 ///
 /// # Errors
-/// When the system refuses; an older file is intact then.
+/// When the file cannot be written; an existing file stays intact then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_atomically(path, |file| file.write_all(bytes))
 }
 
-/// As [`write_atomically`], with the content written by `fill`; its error leaves the old file.
+/// As [`write_atomically`], with content written by `fill`.
 ///
 /// # Errors
-/// When `fill` fails or the system refuses.
+/// When `fill` fails or the file cannot be written; an existing file stays intact then.
 pub fn replace_atomically(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    // As any other file of this user: temporary files are private otherwise.
+    // The permissions of ordinary files: temporary files are private by default.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder)?;

@@ -6,84 +6,84 @@ use thiserror::Error;
 
 use crate::train::TrainError;
 
-/// Why a checkpoint was not written or not read.
+/// Failure to read or write a checkpoint, or to load it into a model.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The file cannot be read.
     #[error("cannot read checkpoint {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system answered.
+        /// Cause.
         source: std::io::Error,
     },
-    /// The file cannot be written; an older file of the name is intact.
+    /// The file cannot be written; an existing file is intact.
     #[error("cannot write checkpoint {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system answered.
+        /// Cause.
         source: std::io::Error,
     },
-    /// What the file holds is malformed.
+    /// The file is malformed.
     #[error("{}: {source}", path.display())]
     Malformed {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Cause, with the position in the file.
         source: FormatError,
     },
-    /// What would be written is malformed; an older file of the name is intact.
+    /// The content is malformed and was not written; an existing file is intact.
     #[error("{} was not written: {source}", path.display())]
     Refused {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Cause, with the position in the file.
         source: FormatError,
     },
-    /// A parameter that breaks its pattern.
+    /// A parameter violates its pattern.
     #[error("parameter {name}: {source}")]
     Pattern {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
-        /// Why.
+        /// Cause.
         source: PatternError,
     },
-    /// The parameters are not those of the model.
+    /// The parameters do not fit the model.
     #[error("the checkpoint does not fit the model: {}", problems.join("; "))]
     Model {
-        /// Each missing, unexpected or misshapen parameter.
+        /// Every parameter that is missing, unexpected, or of another shape.
         problems: Vec<String>,
     },
-    /// A value that a narrower type cannot hold.
+    /// A value exceeds the range of a narrower type.
     #[error("parameter {name}: {value:e} is more than {float:?} holds")]
     Range {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
-        /// Its largest magnitude.
+        /// Largest magnitude.
         value: f32,
-        /// The type.
+        /// Type.
         float: FloatType,
     },
-    /// The file is one of ours, not another tool's.
+    /// The file is a burn-sparse checkpoint already.
     #[error("{} is a burn-sparse checkpoint already: use it as it is", path.display())]
     Ours {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// There are no masks to keep.
+    /// The checkpoint has no packed weights whose masks could be kept.
     #[error("the checkpoint holds no packed weight, so there are no zeros to keep")]
     NothingPacked,
-    /// Masks could not be hung on the model.
+    /// Masks could not be attached to the model.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// A rename that cannot be read or that nothing in the file answers to.
+    /// A rename that is malformed, or that matches nothing in the file.
     #[error("rename `{text}`: {reason}")]
     Rename {
-        /// What was written.
+        /// The rename.
         text: String,
-        /// What is wrong with it.
+        /// Cause.
         reason: String,
     },
 }

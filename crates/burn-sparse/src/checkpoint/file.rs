@@ -5,10 +5,10 @@ use std::path::Path;
 use burn_sparse_pattern::format::{
     Entry, FormatError, PackedEntry, PackedFile, write_parameters, write_safetensors,
 };
+use serde::de::IgnoredAny;
 
 use super::{Checkpoint, CheckpointError, Format, Provenance, pytorch, replace_atomically};
-use crate::plan::Plan;
-use crate::recipe::Recipe;
+use crate::prune::Plan;
 
 const TOOL_KEY: &str = "burn-sparse.tool";
 const RECIPE_KEY: &str = "burn-sparse.recipe";
@@ -16,7 +16,7 @@ const PLAN_KEY: &str = "burn-sparse.plan";
 const RESULTS_KEY: &str = "burn-sparse.results";
 
 impl Checkpoint {
-    /// Reads a file of the [format](burn_sparse_pattern::format) and checks everything in it.
+    /// Reads a file of the packed [format](burn_sparse_pattern::format), and checks everything in it.
     ///
     /// # Errors
     /// Names the file, the tensor, what was expected and what was found.
@@ -24,15 +24,14 @@ impl Checkpoint {
         let path = path.as_ref();
         let fail = |error| CheckpointError::of_file(path, error);
         let PackedFile { entries, metadata } = PackedFile::open(path).map_err(fail)?;
-        let provenance = provenance(&metadata).map_err(fail)?;
+        let provenance = provenance(metadata).map_err(fail)?;
         Ok(Self { entries, provenance })
     }
 
-    /// Writes the file under a temporary name, syncs it and renames it: an older file of the name
-    /// stays whole until the new one is.
+    /// Writes the file atomically: under a temporary name, synced, then renamed.
     ///
     /// # Errors
-    /// When a weight breaks its pattern or the system refuses; the older file is intact then.
+    /// When a weight violates its pattern or the file cannot be written; an existing file stays intact then.
     pub fn write(&self, path: impl AsRef<Path>, format: Format) -> Result<(), CheckpointError> {
         let path = path.as_ref();
         let mut failure = None;
@@ -84,32 +83,32 @@ fn densified(entry: &Entry) -> Entry {
 }
 
 fn metadata(provenance: &Provenance) -> Result<BTreeMap<String, String>, FormatError> {
-    let json = |text: serde_json::Result<String>| text.map_err(std::io::Error::other);
+    let results = provenance.results.as_deref().unwrap_or("null");
     let mut metadata = BTreeMap::from([
         (TOOL_KEY.into(), concat!("burn-sparse ", env!("CARGO_PKG_VERSION")).into()),
-        (RESULTS_KEY.into(), json(serde_json::to_string(&provenance.results))?),
+        (RESULTS_KEY.into(), results.into()),
     ]);
     if let Some(recipe) = &provenance.recipe {
-        metadata.insert(RECIPE_KEY.into(), recipe.to_toml());
+        metadata.insert(RECIPE_KEY.into(), recipe.clone());
     }
     if let Some(plan) = &provenance.plan {
-        metadata.insert(PLAN_KEY.into(), json(serde_json::to_string(plan))?);
+        let json = serde_json::to_string(plan).map_err(std::io::Error::other)?;
+        metadata.insert(PLAN_KEY.into(), json);
     }
     Ok(metadata)
 }
 
-fn provenance(metadata: &BTreeMap<String, String>) -> Result<Provenance, FormatError> {
-    let recipe = metadata.get(RECIPE_KEY).map(|text| text.parse::<Recipe>()).transpose();
-    let recipe = recipe.map_err(|error| wrong(RECIPE_KEY, error, "a recipe"))?;
+fn provenance(mut metadata: BTreeMap<String, String>) -> Result<Provenance, FormatError> {
     let plan = metadata.get(PLAN_KEY).map(|text| serde_json::from_str(text)).transpose();
     let plan: Option<Plan> = plan.map_err(|error| wrong(PLAN_KEY, error, "valid JSON"))?;
-    if let Some(weight) = plan.iter().flat_map(|p| &p.weights).find(|w| !w.schedule.is_valid()) {
-        let found = format!("{}: {:?}", weight.name, weight.schedule);
+    if let Some(Err(found)) = plan.as_ref().map(Plan::validate) {
         return Err(wrong(PLAN_KEY, found, "ramps that end, in steps of at least one"));
     }
-    let results = metadata.get(RESULTS_KEY).map(|text| serde_json::from_str(text)).transpose();
-    let results = results.map_err(|error| wrong(RESULTS_KEY, error, "valid JSON"))?;
-    Ok(Provenance { recipe, plan, results: results.unwrap_or_default() })
+    let results = metadata.remove(RESULTS_KEY).filter(|text| text != "null");
+    if let Some(Err(error)) = results.as_deref().map(serde_json::from_str::<IgnoredAny>) {
+        return Err(wrong(RESULTS_KEY, error, "valid JSON"));
+    }
+    Ok(Provenance { recipe: metadata.remove(RECIPE_KEY), plan, results })
 }
 
 fn wrong(key: &str, found: impl ToString, expected: &str) -> FormatError {

@@ -9,10 +9,10 @@ use burn_sparse_pattern::{Packed, Pattern, UnstructuredPacked};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 
-use super::{Checkpoint, CheckpointError, Provenance, pytorch};
-use crate::modules::{Parameter, parameters, view_of};
+use super::{Checkpoint, CheckpointError, pytorch};
+use crate::params::{Parameter, parameters, view_of};
 
-/// What a module of a foreign file is called in the model: `net.0=fc1`; `head.scale=` leaves it out.
+/// Renames a module of a foreign file: `net.0=fc1`. An empty name, as in `head.scale=`, skips it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rename {
     from: String,
@@ -34,7 +34,7 @@ impl FromStr for Rename {
 }
 
 impl Rename {
-    /// The new name of what is called `from`, or lies in it.
+    /// Returns the new name of a module or tensor that is, or is inside, `from`.
     fn apply(&self, name: &str) -> Option<String> {
         let rest = name.strip_prefix(&self.from)?;
         (rest.is_empty() || rest.starts_with('.'))
@@ -42,17 +42,17 @@ impl Rename {
     }
 }
 
-/// The arrays of a weight in the `sparse-bitmask` layout of compressed-tensors.
+/// Arrays of a weight in the `sparse-bitmask` layout of compressed-tensors.
 const BITMASK: [&str; 4] = ["compressed", "bitmask", "row_offsets", "shape"];
 
 impl Checkpoint {
-    /// Takes the parameters of a model from a safetensors file in PyTorch's names and orientation, whose
-    /// weights are dense (masked ones have zeros), or in the `sparse-bitmask` layout of
-    /// compressed-tensors, which come in packed, as `unstructured`.
+    /// Imports the parameters of a model from a safetensors file with the names and orientation of PyTorch. Weights are
+    /// dense, or in the `sparse-bitmask` layout of compressed-tensors, which is imported packed as `unstructured`.
+    ///
+    /// Integer tensors that belong to no parameter (counters of norms) are ignored.
     ///
     /// # Errors
-    /// Lists every parameter that is missing, unexpected or of another shape; tensors that are no floats
-    /// and belong to no parameter (counters of norms) are passed over.
+    /// Lists every parameter that is missing, unexpected, or of another shape.
     pub fn import<M: Module>(
         path: impl AsRef<Path>,
         model: &M,
@@ -78,7 +78,7 @@ impl Checkpoint {
         }
         problems.extend(foreign.left().map(|name| format!("the model lacks {name}")));
         match problems.is_empty() {
-            true => Ok(Self { entries, provenance: Provenance::default() }),
+            true => Ok(Self::from_entries(entries)),
             false => Err(CheckpointError::Model { problems }),
         }
     }
@@ -87,7 +87,7 @@ impl Checkpoint {
 struct Foreign<'a> {
     path: &'a Path,
     file: &'a Safetensors<File>,
-    /// What nobody has taken yet, by its name in the model.
+    /// Tensors that have not been taken yet, by their name in the model.
     tensors: BTreeMap<String, &'a TensorInfo>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Foreign<'a> {
             Some(at) => Err(CheckpointError::Rename {
                 text: format!("{}={}", renames[at].from, renames[at].to),
                 reason: format!(
-                    "no tensor of {} lies in {}, or an earlier rename takes it",
+                    "no tensor of {} is in {}, or an earlier rename takes it",
                     path.display(),
                     renames[at].from
                 ),
@@ -127,7 +127,7 @@ impl<'a> Foreign<'a> {
         }
     }
 
-    /// The entry of a parameter, or why there is none.
+    /// Returns the entry of a parameter, or the reason why there is none.
     fn parameter(
         &mut self,
         parameter: &Parameter,
@@ -230,7 +230,7 @@ impl<'a> Foreign<'a> {
         CheckpointError::Read { path: self.path.into(), source }
     }
 
-    /// The float tensors that no parameter took.
+    /// Iterates over the float tensors that no parameter has taken.
     fn left(&self) -> impl Iterator<Item = &String> {
         let left = self.tensors.iter().filter(|(_, info)| FloatType::of(info.dtype).is_some());
         left.map(|(name, _)| name)

@@ -3,22 +3,22 @@ use std::collections::BTreeMap;
 use burn::module::Module;
 use burn_sparse_pattern::RowOrder;
 
-use super::{Checkpoint, CheckpointError, Form};
-use crate::plan::Plan;
-use crate::recipe::Recipe;
+use super::{Checkpoint, CheckpointError};
+use crate::prune::{Horizon, Plan, Pruning};
 use crate::train::Sparse;
 
 impl Checkpoint {
-    /// A model of the same architecture with these parameters, under the masks that they have: what was
-    /// dropped stays zero and gets no gradient (sparse transfer, "keep-zeros").
+    /// Loads the parameters into a model of the same architecture, under the fixed masks of the packed weights: dropped
+    /// weights stay zero and get no gradient (sparse transfer). Of `pruning` only the seed and the treatment of the
+    /// optimizer's state apply.
     ///
     /// # Errors
-    /// When the parameters are not those of the model, or none is packed.
+    /// When the parameters do not fit the model, or no weight is packed.
     pub fn keep_zeros<M: Module>(
         &self,
         model: M,
-        recipe: &Recipe,
-        steps_per_epoch: usize,
+        pruning: impl Into<Pruning>,
+        horizon: Horizon,
     ) -> Result<Sparse<M>, CheckpointError> {
         let masks: BTreeMap<String, (Vec<u8>, Vec<u32>)> = self
             .packed()
@@ -32,8 +32,8 @@ impl Checkpoint {
         if masks.is_empty() {
             return Err(CheckpointError::NothingPacked);
         }
-        let model = self.apply(model, Form::Dense)?;
-        let plan = Plan::keeping(recipe, &model, &self.entries, steps_per_epoch);
-        Ok(plan.attach(model)?.with_masks(&masks))
+        let model = self.load_dense(model)?;
+        let plan = Plan::keeping(&pruning.into(), &model, &self.entries, horizon);
+        Ok(plan.attach(model)?.with_masks(masks))
     }
 }

@@ -1,12 +1,12 @@
-//! PyTorch's names and orientation: `Linear` as `[out, in]`, norms with `weight` and `bias`.
+//! Names and orientation of PyTorch: `Linear` as `[out, in]`, norms with `weight` and `bias`.
 
 use std::collections::BTreeMap;
 
 use burn_sparse_pattern::format::{Array, Data, Entry, View};
 
-use crate::modules::view_of;
+use crate::params::view_of;
 
-/// The name that PyTorch gives to a parameter of Burn.
+/// Returns the PyTorch name of a parameter.
 pub(super) fn name_of(layer: &str, name: &str) -> String {
     let norm = layer.ends_with("Norm");
     match name.rsplit_once('.') {
@@ -16,7 +16,7 @@ pub(super) fn name_of(layer: &str, name: &str) -> String {
     }
 }
 
-/// All parameters for PyTorch; pruned matrices with a bit mask, where that is asked for.
+/// Exports all parameters for PyTorch, with `bitmask` the packed matrices as bit masks.
 pub(super) fn export(
     entries: &BTreeMap<String, Entry>,
     bitmask: bool,

@@ -3,16 +3,16 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 use burn_sparse_kernels as kernels;
 
-/// `relu(norm(x) + shortcut)` with burn-nn's batch normalization: on the CPU one operator, where Burn makes some seven
-/// passes, and twenty in training. The layer and its record stay burn-nn's.
+/// Computes `relu(norm(x) + shortcut)` with burn-nn's batch normalization: one operator on the CPU, where Burn makes about
+/// seven passes, and twenty in training.
 ///
 /// # Shapes
 /// - `x`, `shortcut` and the output: `[batch, channels, height, width]`
 ///
 /// # Panics
-/// When shapes do not fit.
+/// Panics if shapes do not fit.
 pub fn batch_norm_relu(norm: &BatchNorm, x: Tensor<4>, shortcut: Option<&Tensor<4>>) -> Tensor<4> {
-    // As burn-nn: a frozen layer keeps its statistics, and goes by them.
+    // As burn-nn: a frozen layer uses its running statistics, and keeps them.
     if x.is_autodiff() && norm.training.is_enabled() {
         let (gamma, beta) = (norm.gamma.val(), norm.beta.val());
         let found = kernels::batch_norm_relu_train(&x, &gamma, &beta, norm.epsilon, shortcut);

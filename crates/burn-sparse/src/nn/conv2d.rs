@@ -1,5 +1,6 @@
+use burn::config::Config;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
-use burn::nn::PaddingConfig2d;
+use burn::nn::{Initializer, PaddingConfig2d};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor};
@@ -7,42 +8,84 @@ use burn_sparse_kernels::{
     Activation, Choice, Reason, Window, dense_conv2d, select_conv2d, sparse_conv2d,
 };
 
-use super::Packed;
-use super::dispatch::{Input, dispatched};
-use super::memory::Call;
+use super::choices::Call;
+use super::dispatch::{KernelInput, dispatched};
+use super::packed::PackedParam;
 
-pub use burn::nn::conv::Conv2dConfig;
+/// Configuration of a [`Conv2d`] layer.
+#[derive(Config, Debug)]
+pub struct Conv2dConfig {
+    /// Number of input and output channels.
+    pub channels: [usize; 2],
+    /// Size of the kernel.
+    pub kernel_size: [usize; 2],
+    /// Stride.
+    #[config(default = "[1, 1]")]
+    pub stride: [usize; 2],
+    /// Spacing between elements of the kernel.
+    #[config(default = "[1, 1]")]
+    pub dilation: [usize; 2],
+    /// Number of groups of channels.
+    #[config(default = "1")]
+    pub groups: usize,
+    /// Padding.
+    #[config(default = "PaddingConfig2d::Valid")]
+    pub padding: PaddingConfig2d,
+    /// `true` to add a bias.
+    #[config(default = true)]
+    pub bias: bool,
+    /// Initializer of the parameters.
+    #[config(
+        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0),fan_out_only:false}"
+    )]
+    pub initializer: Initializer,
+}
 
-/// burn-nn's `Conv2d`, which runs a sparse kernel when its weight is [packed](Packed): a matrix product with
-/// `[out, kernel row · kernel column · in]` whose tokens are the output pixels.
-///
-/// Made from the same configuration, saved in the same record. Convolutions in groups stay dense.
+impl Conv2dConfig {
+    /// Initializes a [`Conv2d`] layer.
+    ///
+    /// # Panics
+    /// Panics if the groups do not divide the channels, as burn-nn's layer does.
+    pub fn init(&self, device: &Device) -> Conv2d {
+        burn::nn::conv::Conv2dConfig {
+            channels: self.channels,
+            kernel_size: self.kernel_size,
+            stride: self.stride,
+            dilation: self.dilation,
+            groups: self.groups,
+            padding: self.padding.clone(),
+            bias: self.bias,
+            initializer: self.initializer.clone(),
+        }
+        .init(device)
+        .into()
+    }
+}
+
+/// 2D convolution: burn-nn's `Conv2d`, which runs a sparse kernel if its weight is
+/// [packed](super::PackedParam) as a matrix `[out, kernel row · kernel column · in]` whose tokens are the output pixels.
+/// Records are interchangeable. Convolutions with several groups run dense.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct Conv2d {
-    /// `[out, in / groups, kernel rows, kernel columns]`, or packed.
+    /// Weight, `[out, in / groups, kernel rows, kernel columns]`, or packed.
     pub weight: Param<Tensor<4>>,
-    /// `[out]`.
+    /// Bias, `[out]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// Pixels from one place to the next.
+    /// Stride.
     pub stride: [usize; 2],
-    /// Rows and columns of the kernel.
+    /// Size of the kernel.
     pub kernel_size: [usize; 2],
-    /// Pixels from one place of the kernel to the next.
+    /// Spacing between elements of the kernel.
     pub dilation: [usize; 2],
-    /// Parts that channels are cut into, each seen by its own outputs alone.
+    /// Number of groups of channels.
     pub groups: usize,
-    /// Zeros around the picture.
+    /// Padding.
     #[module(skip)]
     pub padding: PaddingConfig2d,
 }
 
 impl Conv2d {
-    /// Initializes the layer.
-    pub fn new(config: &Conv2dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Applies the layer.
     ///
     /// # Shapes
@@ -50,37 +93,37 @@ impl Conv2d {
     /// - output: `[batch, out, height', width']`
     ///
     /// # Panics
-    /// When the input has other channels, or is smaller than the kernel.
+    /// Panics if the input has other channels, or is smaller than the kernel.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        self.forward_with(input, Activation::None)
+        self.forward_activated(input, Activation::None)
     }
 
-    /// Applies the layer and an activation; a sparse kernel applies both while sums are in registers.
+    /// Applies the layer and an activation, which sparse kernels fuse.
     ///
     /// # Shapes
     /// As [`Self::forward`].
     ///
     /// # Panics
     /// As [`Self::forward`].
-    pub fn forward_with(&self, input: Tensor<4>, activation: Activation) -> Tensor<4> {
+    pub fn forward_activated(&self, input: Tensor<4>, activation: Activation) -> Tensor<4> {
         let shape @ [.., height, width] = input.dims();
         let window = self.window([height, width]);
         let bias = self.bias.as_ref().map(Param::val);
-        if let Some(packed) = self.weight.reparameterization::<Packed>() {
+        if let Some(packed) = self.weight.reparameterization::<PackedParam>() {
             let base = self.weight.base();
-            let seen = Input::Pictures { shape, window };
-            let call = Call::new(seen.tokens(), &input);
+            let kernel_input = KernelInput::Pictures { shape, window };
+            let call = Call::new(kernel_input.tokens(), &input);
             let choice = packed.choice_by(call, |call| match self.groups {
                 1 => {
                     let weight = packed.tensors(base.clone());
                     select_conv2d(&weight, call.tokens, call.dtype, &call.device)
                 }
                 _ => {
-                    let reason = "no sparse kernel is built for convolutions in groups";
+                    let reason = "no sparse kernel supports convolutions with several groups";
                     Choice::Dense { reason: Reason::Unsupported(reason) }
                 }
             });
-            dispatched(self.weight.id, &choice, seen);
+            dispatched(self.weight.id, &choice, kernel_input);
             match choice {
                 Choice::Sparse { name, .. } => {
                     let weight = packed.tensors(base);
@@ -90,7 +133,7 @@ impl Conv2d {
                     let weight = packed.dense(base);
                     return activation.apply(self.dense(input, weight, bias, &window));
                 }
-                Choice::Dense { reason: Reason::Unsupported(_) } => {}
+                Choice::Dense { .. } => {}
             }
         }
         activation.apply(self.dense(input, self.weight.val(), bias, &window))
@@ -113,13 +156,13 @@ impl Conv2d {
         conv2d(input, weight, bias, options)
     }
 
-    /// What the kernel sees of a picture of this height and width.
+    /// Returns the geometry for an image of this height and width.
     fn window(&self, input: [usize; 2]) -> Window {
         let (kernel, stride, dilation) = (self.kernel_size, self.stride, self.dilation);
         let padding = match self.padding {
             PaddingConfig2d::Valid => [(0, 0); 2],
             PaddingConfig2d::Explicit(top, left, bottom, right) => [(top, bottom), (left, right)],
-            // As burn-nn: what is missing to one output for every stride, the odd one after the last pixel.
+            // As burn-nn: pads to one output per stride; an odd pixel of padding comes last.
             PaddingConfig2d::Same => [0, 1].map(|axis| {
                 let outputs = input[axis].div_ceil(stride[axis]);
                 let reach = outputs.saturating_sub(1) * stride[axis] + kernel[axis];
@@ -145,7 +188,7 @@ impl ModuleDisplay for Conv2d {
     }
 
     fn custom_content(&self, content: Content) -> Option<Content> {
-        let [out, channels] = match self.weight.reparameterization::<Packed>() {
+        let [out, channels] = match self.weight.reparameterization::<PackedParam>() {
             Some(packed) => {
                 let taps = self.kernel_size[0] * self.kernel_size[1];
                 [packed.view().rows(), packed.view().cols() / taps.max(1)]

@@ -4,34 +4,35 @@ use burn::module::ParamId;
 use burn_sparse_kernels::{Choice, Window};
 use serde::{Deserialize, Serialize};
 
-/// A packed weight that was used, and what ran for it.
+/// Use of a packed weight, and what ran for it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Dispatched {
-    /// The weight.
+    /// Id of the weight.
     pub weight: ParamId,
-    /// What ran.
+    /// Kernel that ran, or the reason why none did.
     pub choice: Choice,
-    /// What it was multiplied with.
-    pub input: Input,
+    /// What the weight was multiplied with.
+    pub input: KernelInput,
 }
 
-/// What a weight is multiplied with.
+/// What a packed weight is multiplied with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Input {
-    /// Rows of a product's input: samples, times the steps of a sequence.
+pub enum KernelInput {
+    /// Tokens: samples, times the steps of a sequence.
     Tokens(usize),
-    /// What a convolution looks at.
+    /// Images of a convolution.
     Pictures {
         /// `[batch, in, height, width]`.
         shape: [usize; 4],
-        /// How it looks at them.
+        /// Geometry of the convolution.
         window: Window,
     },
 }
 
-impl Input {
-    /// Rows of the product's input: for pictures, the pixels of the output.
+impl KernelInput {
+    /// Returns the number of tokens; for images, the number of pixels of the output.
     pub fn tokens(&self) -> usize {
         match self {
             Self::Tokens(tokens) => *tokens,
@@ -46,7 +47,7 @@ thread_local! {
     static RECORD: RefCell<Option<Vec<Dispatched>>> = const { RefCell::new(None) };
 }
 
-/// Runs `forward` and tells which kernel ran for every packed weight: the proof of dispatch, taken
+/// Runs `forward`, and returns its result with the kernel that ran for every packed weight: the proof of dispatch, taken
 /// where the kernel is called and not where it was planned.
 pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
     let outer = RECORD.replace(Some(Vec::new()));
@@ -54,7 +55,7 @@ pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
     (result, RECORD.replace(outer).unwrap_or_default())
 }
 
-pub(crate) fn dispatched(weight: ParamId, choice: &Choice, input: Input) {
+pub(super) fn dispatched(weight: ParamId, choice: &Choice, input: KernelInput) {
     tracing::trace!(%weight, %choice, tokens = input.tokens(), "dispatch");
     RECORD.with_borrow_mut(|record| {
         if let Some(record) = record {

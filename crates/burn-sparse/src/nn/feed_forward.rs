@@ -1,46 +1,74 @@
+use burn::config::Config;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
-use burn::nn::Dropout;
-use burn::nn::activation::Activation as AnyActivation;
+use burn::nn::activation::{Activation as AnyActivation, ActivationConfig};
+use burn::nn::{Dropout, Initializer};
 use burn::tensor::{Device, Tensor, assert_shape};
+use burn_sparse_kernels::Activation;
 
-use super::{Activation, Linear};
+use super::linear::Linear;
 
-pub use burn::nn::transformer::PositionWiseFeedForwardConfig;
+/// Configuration of a [`PositionWiseFeedForward`] layer.
+#[derive(Config, Debug)]
+pub struct PositionWiseFeedForwardConfig {
+    /// Size of the input and output features.
+    pub d_model: usize,
+    /// Size of the inner features.
+    pub d_ff: usize,
+    /// Dropout rate.
+    #[config(default = 0.1)]
+    pub dropout: f64,
+    /// Initializer of the parameters.
+    #[config(
+        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
+    )]
+    pub initializer: Initializer,
+    /// Activation between the two layers.
+    #[config(default = "ActivationConfig::Gelu")]
+    pub activation: ActivationConfig,
+}
 
-/// burn-nn's `PositionWiseFeedForward`, two layers with an activation between them, each of which runs a sparse kernel
-/// when its weight is [packed](super::Packed) (Shfl-BW's own case: Huang et al., 2022, section 6).
+impl PositionWiseFeedForwardConfig {
+    /// Initializes a [`PositionWiseFeedForward`] layer.
+    pub fn init(&self, device: &Device) -> PositionWiseFeedForward {
+        burn::nn::transformer::PositionWiseFeedForwardConfig {
+            d_model: self.d_model,
+            d_ff: self.d_ff,
+            dropout: self.dropout,
+            initializer: self.initializer.clone(),
+            activation: self.activation.clone(),
+        }
+        .init(device)
+        .into()
+    }
+}
+
+/// Position-wise feed-forward network: burn-nn's `PositionWiseFeedForward`, whose two layers run sparse kernels if their
+/// weights are [packed](super::PackedParam) (Huang et al., 2022, section 6). Records are interchangeable.
 ///
-/// The inner layer's kernel applies ReLU and GELU itself, and on GPUs leaves its output feature after feature in memory
-/// where the outer one's takes it so: neither transposes what only the other reads.
-///
-/// Made from the same configuration, saved in the same record.
+/// The kernel of the inner layer fuses ReLU and GELU. On GPUs it writes the memory order that the outer layer's kernel reads,
+/// so that neither transposes.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct PositionWiseFeedForward {
-    /// From `d_model` features to `d_ff`.
+    /// Inner layer, `d_model` to `d_ff` features.
     pub linear_inner: Linear,
-    /// And back.
+    /// Outer layer, `d_ff` to `d_model` features.
     pub linear_outer: Linear,
-    /// Applied to what is between them, in training.
+    /// Dropout of the inner features.
     pub dropout: Dropout,
-    /// Applied between them.
+    /// Activation between the two layers.
     #[module(skip)]
     pub activation: AnyActivation,
 }
 
 impl PositionWiseFeedForward {
-    /// Initializes the layers.
-    pub fn new(config: &PositionWiseFeedForwardConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
-    /// Applies both layers.
+    /// Applies the network.
     ///
     /// # Shapes
-    /// - input: `[..., d_model]`, as is the output
+    /// - `input` and the output: `[..., d_model]`
     ///
     /// # Panics
-    /// When the last axis of `input` is not `d_model`.
+    /// Panics if the last axis of `input` is not `d_model`.
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [d_model, _] = self.linear_inner.dims();
         assert_shape!(input, [.., d_model]);
@@ -54,9 +82,9 @@ impl PositionWiseFeedForward {
             return self.linear_outer.forward(self.dropout.forward(x));
         };
         let shape = input.shape();
-        // Tokens in one axis: it may be the contiguous one between the layers.
+        // One axis of tokens, which may be the contiguous one between the layers.
         let x = input.reshape([shape.num_elements() / d_model, d_model]);
-        let x = self.linear_inner.forward_to(&self.linear_outer, x, activation);
+        let x = self.linear_inner.forward_into(&self.linear_outer, x, activation);
         self.linear_outer.forward(self.dropout.forward(x)).reshape(shape)
     }
 }

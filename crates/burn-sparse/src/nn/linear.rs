@@ -1,38 +1,69 @@
+use burn::config::Config;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
+use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Choice, KernelName, PackedTensors, Reason, sparse_linear_features_major, sparse_linear_with,
+    Activation, Choice, KernelName, PackedTensors, Reason, sparse_linear_features_major,
+    sparse_linear_with,
 };
 
-use super::Packed;
-use super::dispatch::{Input, dispatched};
-use super::memory::Call;
+use super::choices::Call;
+use super::dispatch::{KernelInput, dispatched};
+use super::packed::PackedParam;
 
-pub use burn::nn::LinearConfig;
-pub use burn_sparse_kernels::Activation;
+/// Configuration of a [`Linear`] layer.
+#[derive(Config, Debug)]
+pub struct LinearConfig {
+    /// Size of the input features.
+    pub d_input: usize,
+    /// Size of the output features.
+    pub d_output: usize,
+    /// `true` to add a bias.
+    #[config(default = true)]
+    pub bias: bool,
+    /// Initializer of the parameters.
+    #[config(
+        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
+    )]
+    pub initializer: Initializer,
+    /// Memory layout of the dense weight.
+    #[config(default = "LinearLayout::Row")]
+    pub layout: LinearLayout,
+}
 
-/// `O = I · W + b`: burn-nn's `Linear`, which runs a sparse kernel when its weight is
-/// [packed](Packed).
+impl LinearConfig {
+    /// Initializes a [`Linear`] layer.
+    pub fn init(&self, device: &Device) -> Linear {
+        let Self { d_input, d_output, bias, ref initializer, layout } = *self;
+        burn::nn::LinearConfig { d_input, d_output, bias, initializer: initializer.clone(), layout }
+            .init(device)
+            .into()
+    }
+}
+
+/// Linear layer, `O = I · W + b`: burn-nn's `Linear`, which runs a sparse kernel if its weight is
+/// [packed](PackedParam). Records are interchangeable.
 ///
-/// Made from the same configuration (`Linear::new(&LinearConfig::new(784, 512), &device)`), saved in
-/// the same record.
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse::nn::LinearConfig;
+///
+/// let device = Device::flex();
+/// let layer = LinearConfig::new(4, 3).init(&device);
+/// let y = layer.forward(Tensor::<2>::ones([2, 4], &device));
+/// assert_eq!(y.dims(), [2, 3]);
+/// ```
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct Linear {
-    /// `[d_input, d_output]`, or packed.
+    /// Weight, `[d_input, d_output]`, or packed.
     pub weight: Param<Tensor<2>>,
-    /// `[d_output]`.
+    /// Bias, `[d_output]`.
     pub bias: Option<Param<Tensor<1>>>,
 }
 
 impl Linear {
-    /// Initializes the layer.
-    pub fn new(config: &LinearConfig, device: &Device) -> Self {
-        let burn::nn::Linear { weight, bias } = config.init(device);
-        Self { weight, bias }
-    }
-
     /// Applies the layer.
     ///
     /// # Shapes
@@ -40,19 +71,19 @@ impl Linear {
     /// - output: `[..., d_output]`
     ///
     /// # Panics
-    /// When the last axis of `input` is not `d_input`.
+    /// Panics if the last axis of `input` is not `d_input`.
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
-        self.forward_with(input, Activation::None)
+        self.forward_activated(input, Activation::None)
     }
 
-    /// Applies the layer and an activation; a sparse kernel applies both while sums are in registers.
+    /// Applies the layer and an activation, which sparse kernels fuse.
     ///
     /// # Shapes
     /// As [`Self::forward`].
     ///
     /// # Panics
     /// As [`Self::forward`].
-    pub fn forward_with<const D: usize>(
+    pub fn forward_activated<const D: usize>(
         &self,
         input: Tensor<D>,
         activation: Activation,
@@ -60,8 +91,9 @@ impl Linear {
         self.run(input, activation, sparse_linear_with)
     }
 
-    /// [`Self::forward_with`] for an output that only `next` reads: a sparse kernel leaves it as that one's takes it.
-    pub(crate) fn forward_to(
+    /// As [`Self::forward_activated`], for an output that only `next` reads: a sparse kernel writes the memory order that the
+    /// kernel of `next` reads.
+    pub(super) fn forward_into(
         &self,
         next: &Self,
         input: Tensor<2>,
@@ -71,11 +103,11 @@ impl Linear {
             Some(Choice::Sparse { name, .. }) if name.is_features_major() => {
                 self.run(input, activation, sparse_linear_features_major)
             }
-            _ => self.forward_with(input, activation),
+            _ => self.forward_activated(input, activation),
         }
     }
 
-    /// With `sparse`, where a sparse kernel runs.
+    /// Applies the layer, with `sparse` if a sparse kernel is chosen.
     fn run<const D: usize>(
         &self,
         input: Tensor<D>,
@@ -89,12 +121,12 @@ impl Linear {
         ) -> Tensor<D>,
     ) -> Tensor<D> {
         let bias = self.bias.as_ref().map(Param::val);
-        if let Some(packed) = self.weight.reparameterization::<Packed>()
+        if let Some(packed) = self.weight.reparameterization::<PackedParam>()
             && let Some(choice) = self.choice(&input)
         {
             let base = self.weight.base();
             let tokens = input.shape().num_elements() / packed.view().cols().max(1);
-            dispatched(self.weight.id, &choice, Input::Tokens(tokens));
+            dispatched(self.weight.id, &choice, KernelInput::Tokens(tokens));
             match choice {
                 Choice::Sparse { name, .. } => {
                     return sparse(input, &packed.tensors(base), bias, activation, name);
@@ -102,23 +134,23 @@ impl Linear {
                 Choice::Dense { reason: Reason::Slower(_) } => {
                     return activation.apply(linear(input, packed.dense(base), bias));
                 }
-                Choice::Dense { reason: Reason::Unsupported(_) } => {}
+                Choice::Dense { .. } => {}
             }
         }
         activation.apply(linear(input, self.weight.val(), bias))
     }
 
-    /// What runs for as many tokens as `input` has, of whatever features; `None` where the weight is not packed.
+    /// Returns the kernel for as many tokens as `input` has, of any size; `None` if the weight is not packed.
     fn choice<const D: usize>(&self, input: &Tensor<D>) -> Option<Choice> {
-        let packed = self.weight.reparameterization::<Packed>()?;
+        let packed = self.weight.reparameterization::<PackedParam>()?;
         let shape = input.shape();
         let tokens = shape.num_elements() / shape[D - 1].max(1);
         Some(packed.choice(&self.weight.base(), Call::new(tokens, input)))
     }
 
-    /// `[d_input, d_output]`.
-    pub(crate) fn dims(&self) -> [usize; 2] {
-        match self.weight.reparameterization::<Packed>() {
+    /// Returns `[d_input, d_output]`.
+    pub(super) fn dims(&self) -> [usize; 2] {
+        match self.weight.reparameterization::<PackedParam>() {
             Some(packed) => [packed.view().cols(), packed.view().rows()],
             None => self.weight.lazy_shape().dims(),
         }

@@ -1,22 +1,75 @@
-//! Layers whose packed weight runs a sparse kernel; drop-ins for burn-nn's, with the same
-//! configuration and the same record. [`batch_norm_relu`] is what stands between two convolutions.
+//! Layers that run sparse kernels on packed weights: replacements for those of `burn::nn`.
+//!
+//! Everything else of `burn::nn` is re-exported, so that an import of `burn_sparse::nn` replaces one of `burn::nn`:
+//!
+//! ```diff
+//! -use burn::nn::{Linear, LinearConfig, Relu};
+//! +use burn_sparse::nn::{Linear, LinearConfig, Relu};
+//! ```
+//!
+//! Configurations, `forward` signatures, and records are those of `burn::nn`. Additional methods:
+//!
+//! | layer | methods |
+//! |---|---|
+//! | [`Linear`], [`Conv2d`](conv::Conv2d) | `forward_activated`: fused activation |
+//! | [`MultiHeadAttention`](attention::MultiHeadAttention) | `forward_step`, `key_value_cache`, `forward_cross`: key/value cache |
+//! | [`Lstm`] | `cell`: stepping through a sequence |
+//!
+//! Layers that are not replaced (GRU, 1D and grouped convolutions, …) train under masks, and unpack packed weights when they
+//! read them. [`record_dispatch`] tells which kernel ran for every packed weight.
 
-mod attention;
 mod batch_norm;
+pub mod cache;
+mod choices;
 mod conv2d;
+mod decoder;
 mod dispatch;
+mod encoder;
 mod feed_forward;
 mod fused;
 mod linear;
-mod lstm;
-mod memory;
+mod mha;
+mod mha_cache;
 mod packed;
+mod recurrent;
+mod residual;
 
-pub use attention::{AttentionMask, KeyValues, MultiHeadAttention, MultiHeadAttentionConfig};
+/// Attention layers.
+pub mod attention {
+    pub use super::mha::{
+        AttentionMask, KeyValueCache, MhaInput, MhaOutput, MultiHeadAttention,
+        MultiHeadAttentionConfig,
+    };
+    pub use super::mha_cache::MhaCache;
+    pub use burn::nn::attention::*;
+}
+
+/// Convolutions.
+pub mod conv {
+    pub use super::conv2d::{Conv2d, Conv2dConfig};
+    pub use burn::nn::conv::*;
+}
+
+/// Transformers.
+pub mod transformer {
+    pub use super::decoder::{
+        TransformerDecoder, TransformerDecoderAutoregressiveCache, TransformerDecoderConfig,
+        TransformerDecoderInput, TransformerDecoderLayer,
+        TransformerDecoderLayerAutoregressiveCache,
+    };
+    pub use super::encoder::{
+        TransformerEncoder, TransformerEncoderAutoregressiveCache, TransformerEncoderConfig,
+        TransformerEncoderInput, TransformerEncoderLayer,
+        TransformerEncoderLayerAutoregressiveCache,
+    };
+    pub use super::feed_forward::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
+}
+
 pub use batch_norm::batch_norm_relu;
-pub use conv2d::{Conv2d, Conv2dConfig};
-pub use dispatch::{Dispatched, Input, record_dispatch};
-pub use feed_forward::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
-pub use linear::{Activation, Linear, LinearConfig};
-pub use lstm::{Gate, Lstm, LstmCell, LstmConfig, LstmState};
-pub use packed::{PackInto, Packed};
+pub use burn::nn::*;
+pub use burn_sparse_kernels::Activation;
+pub use dispatch::{Dispatched, KernelInput, record_dispatch};
+pub use linear::{Linear, LinearConfig};
+pub use recurrent::{Gate, Lstm, LstmCell, LstmConfig};
+pub(crate) use packed::PackInto;
+pub use packed::PackedParam;

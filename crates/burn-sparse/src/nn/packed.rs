@@ -2,19 +2,19 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, FloatDType, IndexingUpdateOp, Int, Shape, Tensor};
-use burn_sparse_kernels::{Checked, Choice, Layout, PackedTensors, select};
+use burn_sparse_kernels::{Address, Checked, Choice, Layout, Memo, PackedTensors, select};
 use burn_sparse_pattern::Pattern;
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
-use super::memory::{Call, Memory};
-use crate::train::ids;
+use super::choices::{Call, LastChoice};
+use crate::params::ids;
 
-/// A packed weight: the stored base holds only the kept values, the dense weight is gone.
+/// Packed weight of a layer: the parameter holds only the kept values.
 ///
-/// [`nn`](crate::nn) layers hand the packed form to a kernel. Any other layer reads the weight as
-/// usual and unpacks it each time; both can train the kept values.
+/// Layers of [`nn`](crate::nn) pass the packed form to a sparse kernel. Other layers read the weight as usual, and unpack
+/// it on every read. Both can train the kept values.
 #[derive(Module, Debug)]
-pub struct Packed {
+pub struct PackedParam {
     index: Param<Tensor<1, Int>>,
     offsets: Param<Tensor<1, Int>>,
     order: Param<Tensor<1, Int>>,
@@ -25,56 +25,67 @@ pub struct Packed {
     #[module(skip)]
     layout: Layout,
     #[module(skip)]
-    memory: Memory,
+    choice: LastChoice,
+    #[module(skip)]
+    unpacked: Memo<(Tensor<1>, Shape)>,
     #[module(skip)]
     checked: Checked,
 }
 
-impl Packed {
-    /// How the dense weight would be seen as a matrix.
+impl PackedParam {
+    /// Returns the matrix view of the dense weight.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The pattern of the mask.
-    pub fn pattern(&self) -> &Pattern {
-        &self.pattern
+    /// Returns the pattern of the mask.
+    pub fn pattern(&self) -> Pattern {
+        self.pattern
     }
 
-    /// The packed weight for kernels, its values in `base`.
-    pub fn tensors<const D: usize>(&self, base: Tensor<D>) -> PackedTensors {
+    /// Assembles the packed weight for kernels from its values in `base`.
+    pub(super) fn tensors<const D: usize>(&self, base: Tensor<D>) -> PackedTensors {
         let [slots, lanes] = [base.dims()[0], base.dims()[1]];
-        PackedTensors {
-            rows: self.view.rows(),
-            cols: self.view.cols(),
-            layout: self.layout,
-            values: base.reshape([slots, lanes]),
-            index: self.index.val(),
-            offsets: self.offsets.val(),
-            order: self.order.val(),
-            checked: self.checked.clone(),
-        }
+        let index = [self.index.val(), self.offsets.val(), self.order.val()];
+        let shape = (self.view.rows(), self.view.cols());
+        let values = base.reshape([slots, lanes]);
+        PackedTensors::from_parts(shape, self.layout, values, index, self.checked.clone())
     }
 
-    /// Which kernel answers a call.
-    pub(crate) fn choice(&self, base: &Tensor<2>, call: Call) -> Choice {
+    /// Returns the kernel for a call.
+    pub(super) fn choice(&self, base: &Tensor<2>, call: Call) -> Choice {
         self.choice_by(call, |call| {
             select(&self.tensors(base.clone()), call.tokens, call.dtype, &call.device)
         })
     }
 
-    /// What `choose` says of a call, or has said of one like it.
-    pub(crate) fn choice_by(&self, call: Call, choose: impl FnOnce(&Call) -> Choice) -> Choice {
-        self.memory.choice(call, choose)
+    /// Returns the kernel for a call, chosen by `choose` unless the last call was equal.
+    pub(super) fn choice_by(&self, call: Call, choose: impl FnOnce(&Call) -> Choice) -> Choice {
+        self.choice.get_or(call, choose)
     }
 
-    /// The dense weight, unpacked once.
-    pub(crate) fn dense<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
-        self.memory.dense(base, |base| self.apply(base.clone()))
+    /// Returns the dense weight, unpacked once for as long as its values stay the same.
+    pub(super) fn dense<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
+        unpacked_once(&self.unpacked, base, |base| self.apply(base))
     }
 }
 
-impl Reparameterization for Packed {
+/// Returns `unpack(values)`, computed once for as long as the values stay the same.
+pub(super) fn unpacked_once<const D: usize, const E: usize>(
+    memo: &Memo<(Tensor<1>, Shape)>,
+    values: Tensor<D>,
+    unpack: impl FnOnce(Tensor<D>) -> Tensor<E>,
+) -> Tensor<E> {
+    let addresses = Address::of(&values).map(|address| Box::from([address]));
+    let (flat, shape) = memo.get_or(addresses, || {
+        let dense = unpack(values);
+        let shape = dense.shape();
+        (dense.flatten(0, E - 1), shape)
+    });
+    flat.reshape(shape)
+}
+
+impl Reparameterization for PackedParam {
     const NAME: &'static str = "packed";
 
     /// Unpacks to the shape that the layer stores.
@@ -86,11 +97,11 @@ impl Reparameterization for Packed {
             from.push(at as u32);
             to.push(self.view.stored_index(row, col) as u32);
         });
-        let values = tensors.values.clone();
+        let values = tensors.values().clone();
         let values = values.clone().reshape([values.shape().num_elements()]);
         let kept = values.select(0, ids(from, &device));
         let dense = Tensor::<1>::zeros([self.view.rows() * self.view.cols()], &device);
-        // Values of 16 bits are read by a CPU that computes in f32.
+        // The CPU computes in f32 even if it stores 16-bit values.
         let kept = kept.cast(dense.dtype());
         let dense = dense.select_assign(0, ids(to, &device), kept, IndexingUpdateOp::Add);
         dense.reshape(Shape::from(self.view.stored_shape()))
@@ -98,28 +109,28 @@ impl Reparameterization for Packed {
 }
 
 /// Replaces dense weights by packed ones, by path.
-pub struct PackInto {
+pub(crate) struct PackInto {
     weights: BTreeMap<String, PackedEntry>,
 }
 
 impl PackInto {
-    /// Takes the packed weight of every path.
+    /// Packs these weights.
     ///
-    /// A CPU keeps two-byte values as such and widens them as it reads, which halves the bytes that a
-    /// small batch waits for. GPUs hold values in the type they compute in, training devices in f32.
-    pub fn new(weights: BTreeMap<String, PackedEntry>) -> Self {
+    /// The CPU stores 16-bit values as such and widens them on read, which halves the memory traffic of small batches.
+    /// GPUs store values in the type they compute in, training devices in f32.
+    pub(crate) fn new(weights: BTreeMap<String, PackedEntry>) -> Self {
         Self { weights }
     }
 }
 
 impl Reparameterizer for PackInto {
-    type Reparam = Packed;
+    type Reparam = PackedParam;
 
     fn reparameterize<const D: usize>(
         &mut self,
         path: &str,
         param: Param<Tensor<D>>,
-    ) -> (Param<Tensor<D>>, Option<Packed>) {
+    ) -> (Param<Tensor<D>>, Option<PackedParam>) {
         let Some(PackedEntry { view, pattern, packed, float, .. }) = self.weights.remove(path)
         else {
             return (param, None);
@@ -131,21 +142,23 @@ impl Reparameterizer for PackInto {
             FloatType::BF16 if device == Device::flex() => tensors.cast(FloatDType::BF16),
             _ => tensors,
         };
+        let (layout, values, [index, offsets, order], checked) = tensors.into_parts();
         let mut shape = [1; D];
-        shape[..2].copy_from_slice(&tensors.values.dims());
-        // A materialized weight is no leaf any more; on a training device the kept values are one.
-        let base = Param::initialized(param.id, tensors.values.reshape(Shape::new(shape)))
+        shape[..2].copy_from_slice(&values.dims());
+        // A materialized weight is not a leaf anymore; on a training device the kept values are one.
+        let base = Param::initialized(param.id, values.reshape(Shape::new(shape)))
             .set_require_grad(device.is_autodiff());
         let int = |tensor| Param::initialized(ParamId::new(), tensor);
-        let packed = Packed {
-            index: int(tensors.index),
-            offsets: int(tensors.offsets),
-            order: int(tensors.order),
+        let packed = PackedParam {
+            index: int(index),
+            offsets: int(offsets),
+            order: int(order),
             view,
             pattern,
-            layout: tensors.layout,
-            memory: Memory::default(),
-            checked: tensors.checked,
+            layout,
+            choice: LastChoice::default(),
+            unpacked: Memo::default(),
+            checked,
         };
         (base, Some(packed))
     }

@@ -3,73 +3,73 @@ use std::path::PathBuf;
 use burn_sparse_pattern::PatternError;
 use thiserror::Error;
 
-/// Why a file was not pruned; nothing is written then.
+/// Failure to prune a file; nothing is written then.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OneShotError {
     /// The input cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system answered.
+        /// Cause.
         source: std::io::Error,
     },
-    /// The output cannot be written; an older file of the name is intact.
+    /// The output cannot be written; an existing file is intact.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system answered.
+        /// Cause.
         source: std::io::Error,
     },
-    /// The sparsity is no share.
+    /// The sparsity is not a share.
     #[error("sparsity is {found}, expected a share of zeros between 0 and 1 (0.75 is 75 %)")]
     Sparsity {
-        /// The value given.
+        /// The value.
         found: f64,
     },
-    /// The input is no safetensors file.
+    /// The input is not a safetensors file.
     #[error("{} is no complete safetensors file: {reason}", path.display())]
     Safetensors {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the reader found.
+        /// Cause.
         reason: String,
     },
-    /// The input is a packed checkpoint, whose arrays are no weight matrices.
+    /// The input is a packed checkpoint, whose arrays are not weight matrices.
     #[error(
         "{} is a burn-sparse checkpoint: export it first, with --format dense --layout pytorch",
         path.display()
     )]
     Checkpoint {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// A glob that cannot be read.
+    /// A malformed glob.
     #[error("--include {text}: {reason}")]
     Glob {
-        /// What was given.
+        /// The glob.
         text: String,
-        /// Why it cannot be read.
+        /// Cause.
         reason: String,
     },
-    /// Nothing to prune.
+    /// No tensor matches.
     #[error("no float tensor with 2 or 4 axes in {} matches {}; it has {known}", path.display(), include.join(", "))]
     NoMatch {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What was looked for.
+        /// Globs.
         include: Vec<String>,
-        /// The tensors that could be pruned.
+        /// Tensors that could be pruned.
         known: String,
     },
-    /// A tensor that the pattern does not fit, or that holds NaN or infinity.
+    /// The pattern does not fit a tensor, or a tensor holds NaN or infinity.
     #[error("tensor {name}: {source}")]
     Pattern {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// Why.
+        /// Cause.
         source: PatternError,
     },
 }

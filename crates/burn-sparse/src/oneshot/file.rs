@@ -1,46 +1,23 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use burn_sparse_pattern::format::{FloatType, FormatError, Safetensors, View};
-use burn_sparse_pattern::{Axes, Distribution, Pattern};
+use burn_sparse_pattern::{Axes, Distribution};
 use globset::{Glob, GlobMatcher};
 use safetensors::tensor::TensorInfo;
 
 use super::tensor::{histogram, prune, untouched, view};
-use super::{OneShotError, Orientation, PrunedTensor};
+use super::{OneShot, OneShotError, PrunedTensor};
 use crate::checkpoint::replace_atomically;
 
-/// What to do to a file.
-#[derive(Debug, Clone)]
-pub struct OneShot {
-    /// The allowed shapes of masks.
-    pub pattern: Pattern,
-    /// The share of zeros.
-    pub sparsity: f64,
-    /// Globs over tensor names.
-    pub include: Vec<String>,
-    /// Which axis of a matrix holds the outputs.
-    pub orientation: Orientation,
-    /// Seeds the row order search.
-    pub seed: u64,
-    /// Searches each tensor's row order for this long.
-    pub budget: Option<Duration>,
-    /// How the sparsity is spread over the tensors.
-    pub distribution: Distribution,
-    /// The highest sparsity that one threshold for all tensors gives any of them.
-    pub cap: f64,
-}
-
-/// Prunes every float tensor with 2 or 4 axes that `include` matches, and writes a file of the same
-/// header, tensor after tensor: memory is bounded by the largest one. `each` is told of every tensor that
-/// was chosen, those among them that their share leaves dense. One threshold for all tensors takes a pass
-/// over the file of its own.
+/// Prunes every float tensor with 2 or 4 axes that the options include, and writes a file with the same header, tensor by
+/// tensor, so that memory is bounded by the largest one. `each` is called for every included tensor, even if its share
+/// leaves it dense. A global distribution takes another pass over the file.
 ///
 /// # Errors
-/// When the input is malformed or nothing matches, a pattern does not fit, or the output cannot be
-/// written; an older output is intact then.
+/// When the input is malformed, nothing matches, a pattern does not fit, or the output cannot be written; an existing output
+/// stays intact then.
 pub fn prune_file(
     input: &Path,
     output: &Path,
@@ -114,7 +91,7 @@ pub fn prune_file(
     }
 }
 
-/// The sparsity of every tensor; none for those that are copied.
+/// Returns the sparsity of every tensor; `None` for those that are copied.
 fn spread(
     file: &Safetensors<File>,
     chosen: &[Option<View>],
@@ -144,7 +121,7 @@ fn spread(
             return Some(wish);
         }
         let nearest = task.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
-        // What the pattern cannot do to this shape is said where the tensor is pruned.
+        // A pattern that does not fit this shape is reported when the tensor is pruned.
         Some(nearest.unwrap_or(wish)).filter(|&sparsity| sparsity > 0.0)
     };
     Ok(chosen.iter().map(one).collect())

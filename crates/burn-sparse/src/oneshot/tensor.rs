@@ -5,43 +5,34 @@ use burn_sparse_pattern::{Histogram, PatternError, Retained, Scores, Search};
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
-use super::OneShot;
+use super::options::{OneShot, Orientation};
 
-/// Which axis of a matrix holds the outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Orientation {
-    /// `[out, in]`, as PyTorch stores `Linear`.
-    #[default]
-    PyTorch,
-    /// `[in, out]`, as Burn does.
-    Burn,
-}
-
-/// What pruning one tensor did.
+/// Report on a pruned tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PrunedTensor {
-    /// Its name.
+    /// Name of the tensor.
     pub name: String,
-    /// Outputs.
+    /// Number of outputs.
     pub rows: usize,
-    /// Reduction.
+    /// Size of the reduction.
     pub cols: usize,
-    /// The pattern of its mask, or that its share of the sparsity leaves it dense.
+    /// Pattern of the mask, or `dense, by its share`.
     pub pattern: String,
-    /// The share of zeros of its mask.
+    /// Share of zeros of the mask.
     pub sparsity: f64,
-    /// The kept share of `Σ|w|`.
+    /// Retained share of `Σ|w|`.
     pub retained_l1: f64,
-    /// The kept share of `Σw²`.
+    /// Retained share of `Σw²`.
     pub retained_l2: f64,
-    /// Seconds for scores, search and masking.
+    /// Seconds for scores, search, and masking.
     pub seconds: f64,
 }
 
-/// How a tensor of this shape is seen as a matrix: 2 axes a linear weight, 4 a convolution.
+/// Returns the matrix view of a tensor with this shape: 2 axes are a linear weight, 4 a convolution.
 pub(super) fn view(shape: &[usize], orientation: Orientation) -> Option<View> {
     match (shape, orientation) {
-        // There is nothing in it to prune.
+        // Nothing to prune.
         (shape, _) if shape.contains(&0) => None,
         // A row-major `[out, in]` is the flattened convolution of a 1x1 kernel.
         (&[rows, channels], Orientation::PyTorch) => {
@@ -55,8 +46,7 @@ pub(super) fn view(shape: &[usize], orientation: Orientation) -> Option<View> {
     }
 }
 
-/// Zeroes what the pattern drops, in place in the tensor's bytes; kept values stay as they are, to the
-/// bit.
+/// Zeroes dropped weights in place in the tensor's bytes; kept values stay bitwise identical.
 pub(super) fn prune(
     name: &str,
     bytes: &mut [u8],
@@ -92,7 +82,7 @@ pub(super) fn prune(
     })
 }
 
-/// The report on a tensor that stays as it is.
+/// Reports a tensor that is not changed.
 pub(super) fn untouched(name: &str, view: &View) -> PrunedTensor {
     PrunedTensor {
         name: name.into(),
@@ -106,7 +96,7 @@ pub(super) fn untouched(name: &str, view: &View) -> PrunedTensor {
     }
 }
 
-/// Where a tensor's magnitudes lie.
+/// Returns the histogram of a tensor's magnitudes.
 pub(super) fn histogram(mut scores: Vec<f32>) -> Histogram {
     scores.iter_mut().for_each(|score| *score = score.abs());
     Histogram::of(&scores)

@@ -1,79 +1,85 @@
 use burn_sparse_pattern::PatternError;
 use thiserror::Error;
 
-/// Why masks could not be updated, or a training run is not finished.
+/// Failure of a mask update, or of the final proof.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// Weights that cannot be ranked, or a mask that breaks its pattern.
+    /// Weights that cannot be ranked, or a mask that violates its pattern.
     #[error("parameter {name}, step {step}: {source}")]
     Pattern {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
         /// Optimizer steps since pruning started.
         step: usize,
-        /// Why.
+        /// Cause.
         source: PatternError,
     },
-    /// The state of a mask is missing: the model is not the one the plan was attached to.
+    /// A planned parameter without a mask: the plan was made for another model.
     #[error("parameter {name} has no mask; the plan belongs to another model")]
     Unmasked {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
     },
     /// The ramp has not reached its end.
     #[error("pruning is at step {step}, but the ramp ends at step {end}: train on, then finish")]
     Unfinished {
-        /// Optimizer steps done.
+        /// Optimizer steps taken.
         step: usize,
-        /// The last update.
+        /// Step of the last update.
         end: usize,
     },
-    /// Scores that need a gradient, in an update that has none.
+    /// A score needs a gradient that does not exist.
     #[error(
-        "parameter {name}: its score needs a gradient, which an update before the first step does not have, nor \
-         a weight that the loss does not depend on"
+        "parameter {name}: its score needs a gradient, which neither an update before the first step has, nor a weight \
+         that the loss does not depend on"
     )]
     NoGradient {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
     },
-    /// A scorer that does not rank every weight.
-    #[error("parameter {name}: the scorer gave {found} scores for {expected} weights")]
+    /// A scorer that does not return one score per weight.
+    #[error("parameter {name}: the scorer returned {found} scores for {expected} weights")]
     Scores {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
-        /// Its weights.
+        /// Number of weights.
         expected: usize,
-        /// The scores.
+        /// Number of scores.
         found: usize,
     },
     /// The optimizer's state could not be changed.
-    #[error("the optimizer's state of dropped weights, step {step}: {reason}")]
+    #[error("optimizer state of dropped weights, step {step}: {reason}")]
     OptimizerState {
         /// Optimizer steps since pruning started.
         step: usize,
-        /// What Burn answered.
+        /// Burn's error.
         reason: String,
     },
-    /// Copies of one model on several devices whose masks differ: whatever comes of them is no one model.
+    /// Replicas of one model on several devices whose masks differ.
     #[error("parameter {name} has mask {found} on another device, {expected} here")]
     Replicas {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
-        /// The hash of the mask here.
+        /// Mask hash on this device.
         expected: String,
-        /// The hash there.
+        /// Mask hash on the other device.
         found: String,
     },
-    /// A mask that does not have the planned number of zeros.
+    /// A mask with another number of zeros than planned.
     #[error("parameter {name} has {found} zeros, planned were {expected}")]
     Zeros {
-        /// The parameter.
+        /// Path of the parameter.
         name: String,
-        /// What the plan says.
+        /// Planned number of zeros.
         expected: usize,
-        /// What the mask has.
+        /// Number of zeros of the mask.
         found: usize,
+    },
+    /// The step counter of a loaded record could not be read.
+    #[error("the step counter of the record cannot be read: {reason}")]
+    StepCounter {
+        /// Burn's error, or the unexpected value.
+        reason: String,
     },
 }

@@ -1,21 +1,21 @@
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use burn_sparse_kernels::masked;
+use burn::tensor::{Int, Tensor};
+use burn_sparse_kernels::apply_mask;
 
-use crate::plan::PlannedWeight;
+use crate::params::{ids, mask_bytes};
+use crate::prune::PlannedWeight;
 
-/// A mask on a weight: forward uses `weight · mask`, the gradient passes straight through, and
-/// [`Sparse`](super::Sparse) decides which weights act on it.
+/// Mask on a weight: layers read `weight · mask`, and the gradient passes straight through.
+/// [`Sparse`](super::Sparse) decides which weights it updates.
 ///
-/// Its state is recorded with the module, so a resumed run has the same masks and row orders.
+/// The mask is recorded with the module, so that a resumed run has the same masks and row orders.
 #[derive(Module, Debug)]
 pub struct Masked {
     /// One byte for each weight, in the order the layer stores them.
     keep: Param<Tensor<1, Int>>,
-    /// The row at every place; moved only by `shfl-bw` and `hinm`.
+    /// Row at every position; only `shfl-bw` and `hinm` permute rows.
     row_order: Param<Tensor<1, Int>>,
-    /// Whether the weight is stored with its zeros, because dropped ones do not learn: then there is nothing
-    /// to do when it is read.
+    /// `true` if dropped weights are stored as zeros, because they do not learn. The mask need not be applied then.
     #[module(skip)]
     stored_zeros: bool,
 }
@@ -24,11 +24,11 @@ impl Reparameterization for Masked {
     const NAME: &'static str = "masked";
 
     fn apply<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
-        if self.stored_zeros { base } else { masked(base, self.keep.val()) }
+        if self.stored_zeros { base } else { apply_mask(base, self.keep.val()) }
     }
 }
 
-/// Hangs a mask that keeps everything on every planned weight.
+/// Attaches a mask that keeps everything to every planned weight.
 pub(crate) struct AttachMasks<'a> {
     pub(crate) weights: &'a [PlannedWeight],
 }
@@ -45,7 +45,7 @@ impl Reparameterizer for AttachMasks<'_> {
             return (param, None);
         };
         let device = param.lazy_device();
-        let keep = bytes(vec![1; weight.view.rows() * weight.view.cols()], &device);
+        let keep = mask_bytes(vec![1; weight.view.rows() * weight.view.cols()], &device);
         let order = ids((0..weight.view.rows() as u32).collect(), &device);
         let masked = Masked {
             keep: Param::initialized(ParamId::new(), keep),
@@ -54,15 +54,4 @@ impl Reparameterizer for AttachMasks<'_> {
         };
         (param, Some(masked))
     }
-}
-
-pub(crate) fn bytes<const D: usize>(bytes: Vec<u8>, device: &Device) -> Tensor<D, Int> {
-    let shape = [bytes.len()];
-    Tensor::from_data(TensorData::new(bytes, shape), (device, DType::U8))
-}
-
-pub(crate) fn ids<const D: usize>(ids: Vec<u32>, device: &Device) -> Tensor<D, Int> {
-    let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-    let shape = [ids.len()];
-    Tensor::from_data(TensorData::new(ids, shape), (device, DType::I32))
 }

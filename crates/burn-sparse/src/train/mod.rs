@@ -1,14 +1,12 @@
-//! Masked fine-tuning: masks hang on weights, the ramp raises sparsity, [`Sparse::finish`] proves the
-//! result.
+//! Fine-tuning under masks: the ramp raises the sparsity, [`Sparse::finish`] proves the result.
 
-mod attract;
-mod distill;
 mod error;
 mod filter;
-mod gather;
+mod group_lasso;
 mod grow;
 mod journal;
 mod masked;
+mod masks;
 mod optimizer_state;
 mod pruned;
 mod replicas;
@@ -16,12 +14,16 @@ mod score;
 mod search;
 mod settle;
 mod sparse;
+mod state;
+mod stats;
+#[cfg(feature = "train")]
+mod steps;
 mod update;
 
 pub use error::TrainError;
-pub use journal::Journal;
 pub use masked::Masked;
-pub(crate) use masked::ids;
-pub use pruned::{Pruned, PrunedWeight};
-pub use score::{Ranked, Scorer};
-pub use sparse::{Masks, Sparse};
+pub use masks::{MaskSummary, PrunedWeight};
+pub use pruned::Pruned;
+pub use score::{ScoreInput, Scorer};
+pub use sparse::Sparse;
+pub use stats::MaskUpdateStats;

@@ -1,5 +1,5 @@
-//! The optimizer's state of single weights. Burn keeps it private, but records it: tensors of a weight's
-//! shape under the weight's id, whatever the optimizer.
+//! State of the optimizer for single weights. Burn keeps it private but records it: for every optimizer, tensors of a
+//! weight's shape under the weight's id.
 
 use std::collections::BTreeMap;
 
@@ -9,52 +9,53 @@ use burn::store::RecordError;
 use burn::tensor::Bytes;
 use burn_pack::{Reader, Tensor, Writer};
 
-use crate::modules::parameters;
-use crate::plan::PlannedWeight;
-use crate::recipe::{OptimizerState, Regrow, StatePolicy};
+use crate::params::parameters;
+use crate::prune::{OptimizerState, PlannedWeight, Regrow, StatePolicy};
 
-/// Whose state stays when a mask changes from `old` to `new`, one byte each; nothing where all does.
-pub(super) fn staying(
+/// Returns the weights whose state survives a mask change from `old` to `new`, one byte each; `None` if all do.
+pub(super) fn surviving_state(
     policy: OptimizerState,
     weight: &PlannedWeight,
     (old, new): (&[u8], &[u8]),
     last: bool,
 ) -> Option<Vec<u8>> {
     let moves = matches!(weight.regrow, Regrow::Grow(_) | Regrow::GrowAndPrune(_));
-    // Without regrowth no weight starts anew: what is left of the dropped ones' is cleared once, at the end.
+    // Without regrowth, the state of dropped weights is cleared once, at the end.
     if !moves && !last {
         return None;
     }
-    let stays = |(&old, &new): (&u8, &u8)| match (old, new) {
+    let survives = |(&old, &new): (&u8, &u8)| match (old, new) {
         (_, 0) => policy.on_prune == StatePolicy::Keep,
         (0, _) => !weight.regrow.is_hard() || policy.on_grow == StatePolicy::Keep,
         _ => true,
     };
-    let stays: Vec<u8> = old.iter().zip(new).map(|pair| u8::from(stays(pair))).collect();
-    stays.contains(&0).then_some(stays)
+    let surviving: Vec<u8> = old.iter().zip(new).map(|pair| u8::from(survives(pair))).collect();
+    surviving.contains(&0).then_some(surviving)
 }
 
-/// The optimizer with zeros for the state of all weights that do not stay, by path.
+/// Returns the optimizer with zeros for the state of all weights that do not survive, by path.
 pub(super) fn clear<M: Module>(
     optimizer: &ModuleOptimizer,
     module: &M,
-    stays: &BTreeMap<String, Vec<u8>>,
+    surviving: &BTreeMap<String, Vec<u8>>,
 ) -> Result<ModuleOptimizer, RecordError> {
     let record = optimizer.to_record();
     if record.is_empty() {
         return Ok(optimizer.clone());
     }
     let ids = parameters(module).into_iter().map(|p| (p.name, p.id));
-    let stays: BTreeMap<ParamId, &Vec<u8>> =
-        ids.filter_map(|(name, id)| Some((id, stays.get(&name)?))).collect();
+    let surviving: BTreeMap<ParamId, &Vec<u8>> =
+        ids.filter_map(|(name, id)| Some((id, surviving.get(&name)?))).collect();
     let reader = Reader::from_bytes(record.into_bytes()?)?;
     let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
     let mut tensors = Vec::new();
     for tensor in reader.into_tensors()? {
         let (name, dtype, shape, id, bytes) = tensor.into_parts()?;
-        let stays = id.and_then(|id| stays.get(&ParamId::from(id)));
-        let bytes = match stays {
-            Some(stays) if shape.num_elements() == stays.len() => keep(&bytes, stays),
+        let surviving = id.and_then(|id| surviving.get(&ParamId::from(id)));
+        let bytes = match surviving {
+            Some(surviving) if shape.num_elements() == surviving.len() => {
+                zero_dropped(&bytes, surviving)
+            }
             _ => bytes,
         };
         tensors.push(Tensor::new(name, dtype, shape, id, bytes));
@@ -70,11 +71,13 @@ pub(super) fn clear<M: Module>(
     Ok(optimizer.clone().load_record(record))
 }
 
-/// Elements of any type, zero where they do not stay.
-fn keep(bytes: &[u8], stays: &[u8]) -> Bytes {
+/// Zeroes the elements, of any type, that do not survive.
+fn zero_dropped(bytes: &[u8], surviving: &[u8]) -> Bytes {
     let mut bytes = bytes.to_vec();
-    let size = (bytes.len() / stays.len().max(1)).max(1);
-    for (element, _) in bytes.chunks_exact_mut(size).zip(stays).filter(|(_, stays)| **stays == 0) {
+    let size = (bytes.len() / surviving.len().max(1)).max(1);
+    for (element, _) in
+        bytes.chunks_exact_mut(size).zip(surviving).filter(|(_, surviving)| **surviving == 0)
+    {
         element.fill(0);
     }
     Bytes::from_bytes_vec(bytes)

@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
 
 use super::TrainError;
-use super::gather::Change;
-use super::pruned::mask;
-use crate::plan::PlannedWeight;
+use super::masks::mask;
+use super::state::Change;
+use crate::prune::PlannedWeight;
 
-/// What the replica that was first made of an update: burn-train's `ddp` steps a copy of the model on every
-/// device, and all copies share a journal.
+/// Mask hashes of the replica that made an update first. The `ddp` strategy of burn-train steps a copy of the model on
+/// every device, and all copies share a journal.
 ///
-/// The last update is enough: a step waits for the gradients of all replicas, so that none makes an update
-/// before all have made the one before.
+/// Remembering the last update suffices: a step waits for the gradients of all replicas, so none makes an update before
+/// all have made the previous one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Replicas {
     step: usize,
@@ -17,7 +17,7 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    /// Compares the masks that a replica comes to after `step` with those of the first that came there.
+    /// Compares the new masks of a replica after `step` with those of the first replica that reached it.
     ///
     /// # Errors
     /// Names the first parameter whose masks differ.

@@ -1,34 +1,51 @@
 use std::fmt::Debug;
 
-use crate::recipe::Score;
+use crate::prune::Score;
 
-/// A weight to be ranked, in the order its layer stores it.
+/// A weight to rank, in the order its layer stores it.
 #[derive(Debug, Clone, Copy)]
-pub struct Ranked<'a> {
-    /// The parameter's path in the module.
+#[non_exhaustive]
+pub struct ScoreInput<'a> {
+    /// Path of the parameter in the module.
     pub name: &'a str,
-    /// The stored values, dropped ones among them.
+    /// Stored values, including dropped ones.
     pub values: &'a [f32],
-    /// The gradient of the loss with respect to the masked weight, from the batch just seen. It passes
-    /// straight through the mask, so dropped weights have one too. Only there where
-    /// [`Scorer::needs_gradient`] asks for it.
+    /// Gradient of the loss with respect to the masked weight, from the last batch. It passes straight through the
+    /// mask, so dropped weights have one too. Present only if [`Scorer::needs_gradient`] returns `true`.
     pub gradient: Option<&'a [f32]>,
 }
 
-/// What ranks weights: implement it to rank by your own measure, and hand it to
-/// [`Sparse::with_scorer`](super::Sparse::with_scorer).
+/// Ranks weights by a measure of your own; see [`Sparse::with_scorer`](super::Sparse::with_scorer).
+///
+/// ```
+/// use burn_sparse::train::{ScoreInput, Scorer};
+///
+/// /// Keeps weights whose gradient is large.
+/// #[derive(Debug)]
+/// struct Saliency;
+///
+/// impl Scorer for Saliency {
+///     fn score(&self, weight: &ScoreInput<'_>) -> Vec<f32> {
+///         weight.gradient.unwrap_or(weight.values).iter().map(|g| g.abs()).collect()
+///     }
+///
+///     fn needs_gradient(&self) -> bool {
+///         true
+///     }
+/// }
+/// ```
 pub trait Scorer: Debug + Send + Sync {
-    /// A finite, non-negative score for every value, highest kept first.
-    fn score(&self, weight: &Ranked<'_>) -> Vec<f32>;
+    /// Returns a finite, non-negative score for every value; the highest are kept.
+    fn score(&self, weight: &ScoreInput<'_>) -> Vec<f32>;
 
-    /// Whether scores need the gradient; it is read from the device only then.
+    /// Returns `true` if scores need the gradient. It is read from the device only then.
     fn needs_gradient(&self) -> bool {
         false
     }
 }
 
 impl Scorer for Score {
-    fn score(&self, weight: &Ranked<'_>) -> Vec<f32> {
+    fn score(&self, weight: &ScoreInput<'_>) -> Vec<f32> {
         match (self, weight.gradient) {
             (Self::Taylor, Some(gradient)) => weight
                 .values
@@ -36,7 +53,7 @@ impl Scorer for Score {
                 .zip(gradient)
                 .map(|(value, slope)| (value * slope).abs())
                 .collect(),
-            // Updates refuse to rank without the gradient that was asked for.
+            // Updates refuse to rank without a gradient that is needed.
             (Self::Magnitude, _) | (Self::Taylor, None) => {
                 weight.values.iter().map(|value| value.abs()).collect()
             }

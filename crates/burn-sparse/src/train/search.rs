@@ -1,23 +1,22 @@
 use burn_sparse_pattern::{Pattern, PatternError, Projection, RowOrder, Scores, Start};
 
-use super::gather::{Change, State};
-use super::grow::Moving;
-use crate::plan::PlannedWeight;
-use crate::recipe::{Regroup, Regrow};
+use super::grow::DropAndGrow;
+use super::state::{Change, WeightState};
+use crate::prune::{PlannedWeight, Regroup, Regrow};
 
-/// How much of a search an update along a ramp makes: the next one searches again.
-const HASTE: f64 = 0.1;
+/// Relative effort of a row order search during the ramp, since the next update searches again.
+const RAMP_EFFORT: f64 = 0.1;
 
-/// The search for a weight's next mask.
-pub(super) struct Search<'a> {
+/// Search for the next mask of a weight.
+pub(super) struct MaskSearch<'a> {
     pub(super) weight: &'a PlannedWeight,
-    pub(super) state: &'a State,
+    pub(super) state: &'a WeightState,
     pub(super) seed: u64,
     pub(super) step: usize,
 }
 
-impl Search<'_> {
-    /// The mask of this sparsity, by scores, and by growth where weights move; both in the order the layer
+impl MaskSearch<'_> {
+    /// Finds the mask of this sparsity by scores, and by growth scores if weights may grow; both in the order the layer
     /// stores its weights.
     pub(super) fn project(
         &self,
@@ -32,25 +31,26 @@ impl Search<'_> {
         let found = match (weight.regrow, growth) {
             (Regrow::Grow(growth), Some(ranks)) => {
                 let ranks = weight.view.to_matrix(ranks);
-                // What cannot be ranked is refused as scores are.
+                // Validates growth scores as scores are.
                 Scores::new(rows, cols, &ranks)?;
                 let (pattern, scores) = (&weight.pattern, scores.as_slice());
-                let moving = Moving { pattern, order: &order, rows, cols, scores, growth: &ranks };
-                moving.project(sparsity, growth.share(weight.schedule.progress(self.step)))?
+                let update =
+                    DropAndGrow { pattern, order: &order, rows, cols, scores, growth: &ranks };
+                update.project(sparsity, growth.share(weight.schedule.progress(self.step)))?
             }
             _ => self.keep_most(&Scores::new(rows, cols, &scores)?, &order, sparsity)?,
         };
         let row_order = found.row_order.map_or(state.row_order.clone(), |o| o.as_slice().to_vec());
         let keep = weight.view.to_stored(&found.mask.to_bytes());
-        let stays = match weight.regrow.is_hard() {
-            // Momentum moves dropped weights a little on: what grows starts at zero all the same.
+        let surviving = match weight.regrow.is_hard() {
+            // Momentum may have moved dropped weights, but grown weights must start at zero.
             true => Some(keep.iter().zip(&state.keep).map(|(new, old)| new & old).collect()),
             false => (self.step == weight.schedule.end).then(|| keep.clone()),
         };
-        Ok(Change { keep, row_order, stays, state_stays: None })
+        Ok(Change { keep, row_order, surviving })
     }
 
-    /// The mask that keeps the most score, in the row order there is or one that is searched.
+    /// Finds the mask that keeps the most score, in the current row order or in a new one.
     fn keep_most(
         &self,
         scores: &Scores<'_>,
@@ -65,15 +65,15 @@ impl Search<'_> {
             effort,
             ..burn_sparse_pattern::Search::default()
         };
-        let effort = if step < weight.schedule.end { HASTE } else { 1.0 };
-        // Until something has been dropped there is no order to go on from.
+        let effort = if step < weight.schedule.end { RAMP_EFFORT } else { 1.0 };
+        // There is no order to continue from before the first weights are dropped.
         let dropped = state.keep.contains(&0);
-        // A row that moved to a group with other columns would get dropped weights back.
-        let stays = weight.regrow.is_hard() || weight.regroup == Regroup::FirstUpdate;
-        match (stays, dropped) {
+        // A row that moved to a group with other columns would regain dropped weights.
+        let fixed = weight.regrow.is_hard() || weight.regroup == Regroup::FirstUpdate;
+        match (fixed, dropped) {
             (true, true) => pattern.project(scores, sparsity, &search(Start::Fixed(order), 1.0)),
             (false, true) => pattern.project(scores, sparsity, &search(Start::Warm(order), effort)),
-            // The order that is found now stays: it must be good at the end, when most is dropped.
+            // The order found now is final, so it must suit the target sparsity.
             (true, false) if pattern.has_row_order() => {
                 let target = weight.schedule.target;
                 let found = pattern.project(scores, target, &search(Start::Cold, 1.0))?;

@@ -1,161 +1,182 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn::module::{Module, ModuleDisplay, Param, ParamId};
+use burn::module::{Module, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
-use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
-use burn::tensor::{Int, Tensor};
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, Int, Tensor};
 
 use super::filter::filter;
-use super::gather::{Change, apply, gather, gather_gradients};
-use super::masked::{AttachMasks, ids};
+use super::journal::Journal;
+use super::masked::AttachMasks;
+use super::masks::{self, MaskSummary};
 use super::optimizer_state::clear;
 use super::settle::settle;
+use super::state::{Change, apply, gather, gather_gradients};
 use super::update::{Evidence, update};
-use super::{Journal, Pruned, PrunedWeight, Scorer, TrainError, pruned};
-use crate::plan::{Plan, PlannedWeight};
+use super::{MaskUpdateStats, Pruned, Scorer, TrainError};
+use crate::params::ids;
+use crate::prune::{Plan, PlannedWeight};
 
-/// A model under a plan: still a Burn module, and still a `TrainStep` where the model is one.
+/// A model under a plan: still a Burn module, and still a `TrainStep` if the model is one.
 ///
-/// [`TrainStep::optimize`] filters gradients, steps the optimizer and updates masks when the schedule
-/// says so. The step counter, masks and row orders are part of the module's record. Where an update clears
-/// some of the optimizer's state (`[after] optimizer_state`), Burn reads all of it back on its default device,
-/// from where the next step moves it: in a build with CUDA on a machine without, set `BURN_DEVICE`.
+/// Every optimizer step filters gradients, steps the optimizer, and updates masks when the schedule says so: through
+/// burn-train's `Learner` without any change, or through [`Self::optimizer_step`] in a loop of your own. The step
+/// counter, masks, and row orders are part of the module's record.
 ///
-/// A loop of one's own, of any module, needs the same three lines as ever; [`Self::optimizer_step`] takes the place of
-/// `optimizer.step` (whole: `examples/own_model.rs`):
+/// If an update clears parts of the optimizer's state, Burn reads all of it back on its default device: in a build with
+/// CUDA on a machine without a GPU, set `BURN_DEVICE=flex`.
 ///
-/// ```ignore
-/// let loss = loss.forward(sparse.inner().forward(x), targets);
-/// let grads = GradientsParams::from_grads(loss.backward(), sparse.inner());
-/// sparse = sparse.optimizer_step(&mut optimizer, rate, grads);
-/// let pruned = sparse.finish()?; // after the last step
+/// ```
+/// use burn::nn::loss::{MseLoss, Reduction};
+/// use burn::nn::LinearConfig;
+/// use burn::optim::{AdamWConfig, GradientsParams};
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use burn_sparse::prelude::*;
+///
+/// let device = Device::flex().autodiff();
+/// let model = LinearConfig::new(64, 32).init(&device);
+/// let pruning =
+///     PruneConfig::new(Pattern::balanced(32), 0.75).with_ramp(Ramp::cubic(Steps(8)).with_every(Steps(2)));
+/// let plan = Plan::new(&pruning, &model, Horizon::steps(10))?;
+/// let mut model = plan.attach(model)?;
+/// let mut optimizer = AdamWConfig::new().init();
+/// for _ in 0..10 {
+///     let x = Tensor::<2>::random([16, 64], Distribution::Default, &device);
+///     let y = x.clone().slice([0..16, 0..32]);
+///     let loss = MseLoss::new().forward(model.inner().forward(x), y, Reduction::Mean);
+///     let grads = GradientsParams::from_grads(loss.backward(), model.inner());
+///     model = model.optimizer_step(&mut optimizer, 1e-3, grads);
+/// }
+/// let pruned = model.finish()?;
+/// assert_eq!(pruned.sparsity(), 0.75);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Module, Debug)]
 pub struct Sparse<M: Module> {
     inner: M,
+    /// Step counter in the record.
     step: Param<Tensor<1, Int>>,
+    /// Step counter on the host, and the id of the parameter that mirrors it.
+    #[module(skip)]
+    host_step: (ParamId, usize),
     #[module(skip)]
     plan: Arc<Plan>,
-    // Shared by clones on purpose: burn-train clones the model at every step.
+    // Shared by clones: burn-train clones the model at every step.
     #[module(skip)]
     journal: Arc<Mutex<Journal>>,
     #[module(skip)]
     scorer: Option<Arc<dyn Scorer>>,
 }
 
-/// What the masks of a model are.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Masks {
-    /// The share of zeros of all planned weights.
-    pub sparsity: f64,
-    /// That of the weights of each pattern.
-    pub patterns: BTreeMap<String, f64>,
-    /// The hash of each mask, by path.
-    pub hashes: BTreeMap<String, String>,
+impl Plan {
+    /// Attaches a mask to every planned weight of a model, and makes the update that is due before the first step, if
+    /// one is.
+    ///
+    /// # Errors
+    /// When weights cannot be ranked (NaN or infinite values).
+    pub fn attach<M: Module>(&self, model: M) -> Result<Sparse<M>, TrainError> {
+        Sparse::new(model, self.clone())
+    }
 }
 
 impl<M: Module> Sparse<M> {
-    pub(crate) fn new(model: M, plan: Plan) -> Result<Self, TrainError> {
+    fn new(model: M, plan: Plan) -> Result<Self, TrainError> {
         let device = model.devices().into_iter().next().unwrap_or_default();
         let inner = model.apply_reparameterization(AttachMasks { weights: &plan.weights });
         let mut journal = Journal::default();
         let evidence = Evidence { scorer: None, gradients: &BTreeMap::new() };
-        // No step has been taken, so no optimizer has a state.
+        // No step has been taken, so there is no optimizer state to clear.
         let (inner, _) = update(inner, &plan, 0, &evidence, &mut journal);
         if let Some(fault) = journal.fault {
             return Err(fault);
         }
+        let step = step_param(0, &device);
         Ok(Self {
             inner,
-            step: Param::initialized(ParamId::new(), ids(vec![0], &device)),
+            host_step: (step.id, 0),
+            step,
             plan: Arc::new(plan),
             journal: Arc::new(Mutex::new(journal)),
             scorer: None,
         })
     }
 
-    /// Puts these masks and row orders in place, by path; what they drop becomes zero.
-    pub(crate) fn with_masks(mut self, masks: &BTreeMap<String, (Vec<u8>, Vec<u32>)>) -> Self {
-        let change = |(name, (keep, row_order)): (&String, &(Vec<u8>, Vec<u32>))| {
-            let (keep, row_order) = (keep.clone(), row_order.clone());
-            let stays = Some(keep.clone());
-            (name.clone(), Change { stays, keep, row_order, state_stays: None })
+    /// Installs masks and row orders by path, and zeroes dropped weights.
+    pub(crate) fn with_masks(mut self, masks: BTreeMap<String, (Vec<u8>, Vec<u32>)>) -> Self {
+        let change = |(name, (keep, row_order)): (String, (Vec<u8>, Vec<u32>))| {
+            (name, Change { surviving: Some(keep.clone()), keep, row_order })
         };
-        self.inner = apply(self.inner, &masks.iter().map(change).collect());
+        self.inner = apply(self.inner, &masks.into_iter().map(change).collect());
         self
     }
 
-    /// Ranks all weights by this scorer from now on, instead of the recipe's score.
-    pub fn with_scorer(mut self, scorer: Arc<dyn Scorer>) -> Self {
-        self.scorer = Some(scorer);
+    /// Ranks all weights by `scorer` from now on, instead of the configured score.
+    #[must_use]
+    pub fn with_scorer(mut self, scorer: impl Scorer + 'static) -> Self {
+        self.scorer = Some(Arc::new(scorer));
         self
     }
 
-    /// The model; its weights are masked wherever they are read.
+    /// Returns the model. Its weights are masked wherever they are read.
     pub fn inner(&self) -> &M {
         &self.inner
     }
 
-    /// The plan it runs under.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Optimizer steps since pruning started.
-    pub fn step(&self) -> usize {
-        self.step
-            .val()
-            .into_data()
-            .convert::<i64>()
-            .try_into_vec()
-            .map_or(0, |v: Vec<i64>| v[0] as usize)
-    }
-
-    /// Whether all mask updates have succeeded so far.
+    /// Returns the number of optimizer steps since pruning started.
+    ///
+    /// The counter is on the host; only after a record has been loaded is it read from the device, once.
     ///
     /// # Errors
-    /// The error of the update that failed; masks stay as they were then.
-    pub fn sound(&self) -> Result<(), TrainError> {
+    /// When the device fails to return the counter of a loaded record.
+    pub fn step(&self) -> Result<usize, TrainError> {
+        // Every step has a parameter with a new id: another one comes from a record.
+        if self.host_step.0 == self.step.id {
+            return Ok(self.host_step.1);
+        }
+        let fail = |reason: String| TrainError::StepCounter { reason };
+        let data = self.step.val().try_into_data().map_err(|error| fail(format!("{error:?}")))?;
+        let steps: Vec<i64> =
+            data.convert::<i64>().try_into_vec().map_err(|error| fail(format!("{error:?}")))?;
+        match steps.as_slice() {
+            &[step] if step >= 0 => Ok(step as usize),
+            other => Err(fail(format!("the record holds {other:?}"))),
+        }
+    }
+
+    /// Checks that all mask updates so far have succeeded.
+    ///
+    /// # Errors
+    /// The error of the update that failed; masks have not changed since.
+    pub fn check_updates(&self) -> Result<(), TrainError> {
         self.journal().fault.clone().map_or(Ok(()), Err)
     }
 
-    /// What mask updates have done since the last call.
+    /// Returns and resets the statistics of mask updates.
     ///
     /// # Errors
-    /// The error of the update that failed, if one has; masks stay as they were then.
-    pub fn take_journal(&self) -> Result<Journal, TrainError> {
-        let mut journal = self.journal();
-        match &journal.fault {
-            Some(fault) => Err(fault.clone()),
-            None => Ok(journal.take()),
-        }
+    /// As [`Self::check_updates`].
+    pub fn take_update_stats(&self) -> Result<MaskUpdateStats, TrainError> {
+        self.journal().take_stats()
     }
 
-    /// What all masks are now.
+    /// Returns the current sparsities and mask hashes.
     ///
     /// # Errors
-    /// When a mask that is final breaks its pattern.
-    pub fn masks(&self) -> Result<Masks, TrainError> {
-        let found = pruned::weights(&self.inner, &self.plan, self.step())?;
-        let mut patterns: BTreeMap<String, Vec<&PrunedWeight>> = BTreeMap::new();
-        for weight in &found {
-            patterns.entry(weight.pattern.to_string()).or_default().push(weight);
-        }
-        let sparsity = |(pattern, weights): (String, Vec<&PrunedWeight>)| {
-            (pattern, pruned::sparsity(weights.iter().copied()))
-        };
-        Ok(Masks {
-            sparsity: pruned::sparsity(&found),
-            patterns: patterns.into_iter().map(sparsity).collect(),
-            hashes: found.iter().map(|w| (w.name.clone(), w.mask.hash())).collect(),
-        })
+    /// When a final mask violates its pattern.
+    pub fn masks(&self) -> Result<MaskSummary, TrainError> {
+        let states = gather(&self.inner, &self.names());
+        Ok(MaskSummary::of(&masks::weights(&states, &self.plan, self.step()?)?))
     }
 
-    /// Compares the masks of a replica that steps on its own: they are computed from weights alone, so they
-    /// are equal unless the weights are not. Under burn-train's `ddp` every update compares them by itself, and
-    /// a difference is an error as any other of an update ([`Self::sound`], [`Self::finish`]).
+    /// Compares the masks with those of a replica that steps on its own. Masks are a function of the weights, so they
+    /// are equal unless the weights differ. With burn-train's `ddp` strategy every update makes this comparison, and a
+    /// difference is reported as the error of the update.
     ///
     /// # Errors
     /// Names the first parameter whose masks differ.
@@ -169,39 +190,49 @@ impl<M: Module> Sparse<M> {
         Ok(())
     }
 
-    /// What [`TrainStep::optimize`] does, for models that are no `TrainStep`: filters gradients, steps the optimizer,
-    /// and updates masks when the schedule says so.
+    /// Filters gradients, steps the optimizer, and updates masks when the schedule says so. Takes the place of
+    /// `optimizer.step(lr, model, grads)` in a training loop. An update that fails is reported by [`Self::finish`], or
+    /// at any time by [`Self::check_updates`].
+    #[must_use]
     pub fn optimizer_step(
         self,
         optimizer: &mut ModuleOptimizer,
-        rate: impl Into<ModuleLearningRate>,
+        lr: impl Into<ModuleLearningRate>,
         grads: GradientsParams,
     ) -> Self {
-        let rate = rate.into();
-        self.stepped(optimizer, grads, |inner, optimizer, grads| optimizer.step(rate, inner, grads))
+        let lr = lr.into();
+        self.stepped(optimizer, grads, |inner, optimizer, grads| optimizer.step(lr, inner, grads))
     }
 
-    /// Proves that every mask obeys its pattern at its target, and gives the model back.
+    /// Proves that every mask obeys its pattern at its target, and returns the pruned model.
     ///
     /// # Errors
     /// When the ramp has not ended, an update failed, or a mask is not what was planned.
     pub fn finish(self) -> Result<Pruned<M>, TrainError> {
-        self.take_journal()?;
-        let (step, end) = (self.step(), self.plan.end());
+        self.check_updates()?;
+        let (step, end) = (self.step()?, self.plan.end());
         if step < end {
             return Err(TrainError::Unfinished { step, end });
         }
-        let names: Vec<&str> = self.plan.weights.iter().map(|w| w.name.as_str()).collect();
-        pruned::refuse_non_finite(&gather(&self.inner, &names), &self.plan, step)?;
-        Pruned::new(self.inner, &self.plan, step)
+        let states = gather(&self.inner, &self.names());
+        masks::refuse_non_finite(&states, &self.plan, step)?;
+        Pruned::new(self.inner, &states, &self.plan, step)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.plan.weights.iter().map(|weight| weight.name.as_str()).collect()
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
         lock(&self.journal)
     }
 
-    /// The gradients that the scores of the update after this step need.
-    fn gradients(&self, step: usize, grads: &GradientsParams) -> BTreeMap<String, Vec<f32>> {
+    /// Reads the gradients that the update after this step needs.
+    pub(super) fn gradients(
+        &self,
+        step: usize,
+        grads: &GradientsParams,
+    ) -> BTreeMap<String, Vec<f32>> {
         let evidence = Evidence { scorer: self.scorer.as_ref(), gradients: &BTreeMap::new() };
         let needs =
             |w: &&PlannedWeight| evidence.scorer(w).needs_gradient() || w.regrow.needs_gradient();
@@ -213,14 +244,14 @@ impl<M: Module> Sparse<M> {
         gather_gradients(&self.inner, &names, grads)
     }
 
-    /// A step with the gradients of one device, by `optimize`.
-    fn stepped(
+    /// Takes a step with the gradients of one device, made by `optimize`.
+    pub(super) fn stepped(
         self,
         optimizer: &mut ModuleOptimizer,
         grads: GradientsParams,
         optimize: impl FnOnce(M, &mut ModuleOptimizer, GradientsParams) -> M,
     ) -> Self {
-        let step = self.step();
+        let Some(step) = self.step_or_fault() else { return self };
         let span = tracing::debug_span!("training_step", step);
         let _entered = span.enter();
         let gradients = self.gradients(step, &grads);
@@ -230,25 +261,30 @@ impl<M: Module> Sparse<M> {
         })
     }
 
-    /// Steps the model by `optimize`, then counts the step and makes the updates that are due.
-    fn advance(
+    /// Returns the step counter. If the device fails, records the error and returns `None`: without a counter no
+    /// schedule can be followed.
+    pub(super) fn step_or_fault(&self) -> Option<usize> {
+        self.step().map_err(|error| self.journal().fault.get_or_insert(error).clone()).ok()
+    }
+
+    /// Steps the model by `optimize`, counts the step, and makes the updates that are due.
+    pub(super) fn advance(
         self,
         step: usize,
         gradients: &BTreeMap<String, Vec<f32>>,
         optimizer: &mut ModuleOptimizer,
         optimize: impl FnOnce(M, &mut ModuleOptimizer) -> M,
     ) -> Self {
-        // By value: the optimizer changes weights in place where nobody else holds them.
-        let Self { inner, step: counter, plan, journal, scorer } = self;
+        // By value: the optimizer changes weights in place if nothing else holds them.
+        let Self { inner, step: counter, host_step: _, plan, journal, scorer } = self;
         let step = step + 1;
-        let device = counter.lazy_device();
-        let counter = Param::initialized(counter.id, ids(vec![step as u32], &device));
+        let counter = step_param(step, &counter.lazy_device());
         tracing::debug!(step, "optimizer step");
         let evidence = Evidence { scorer: scorer.as_ref(), gradients };
         let inner = settle(optimize(inner, optimizer), &plan);
-        let (inner, staying) = update(inner, &plan, step, &evidence, &mut lock(&journal));
-        if !staying.is_empty() {
-            match clear(optimizer, &inner, &staying) {
+        let (inner, surviving) = update(inner, &plan, step, &evidence, &mut lock(&journal));
+        if !surviving.is_empty() {
+            match clear(optimizer, &inner, &surviving) {
                 Ok(cleared) => *optimizer = cleared,
                 Err(error) => {
                     let fault = TrainError::OptimizerState { step, reason: error.to_string() };
@@ -256,60 +292,14 @@ impl<M: Module> Sparse<M> {
                 }
             }
         }
-        Self { inner, step: counter, plan, journal, scorer }
+        Self { inner, host_step: (counter.id, step), step: counter, plan, journal, scorer }
     }
+}
+
+fn step_param(step: usize, device: &Device) -> Param<Tensor<1, Int>> {
+    Param::initialized(ParamId::new(), ids(vec![step as u32], device))
 }
 
 fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
     journal.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
-    type Input = M::Input;
-    type Output = M::Output;
-
-    fn step(&self, item: M::Input) -> TrainOutput<M::Output> {
-        self.inner.step(item)
-    }
-
-    fn optimize(
-        self,
-        optim: &mut ModuleOptimizer,
-        lr: ModuleLearningRate,
-        grads: GradientsParams,
-    ) -> Self {
-        self.stepped(optim, grads, |inner, optim, grads| inner.optimize(optim, lr, grads))
-    }
-
-    /// As [`Self::optimize`], with the gradients of several devices, which the optimizer sums.
-    fn optimize_multi(
-        self,
-        optim: &mut ModuleOptimizer,
-        lr: ModuleLearningRate,
-        grads: MultiGradientsParams,
-    ) -> Self {
-        let step = Sparse::step(&self);
-        let mut gradients: BTreeMap<String, Vec<f32>> = BTreeMap::new();
-        for (grads, _) in &grads.grads {
-            for (name, more) in self.gradients(step, grads) {
-                let sum = gradients.entry(name).or_insert_with(|| vec![0.0; more.len()]);
-                sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-            }
-        }
-        let filtered = grads.grads.into_iter().enumerate().map(|(index, (grads, device))| {
-            // What is added to the sum is added once.
-            (filter(&self.inner, &self.plan, step, grads, index == 0), device)
-        });
-        let grads = MultiGradientsParams { grads: filtered.collect() };
-        self.advance(step, &gradients, optim, |inner, optim| inner.optimize_multi(optim, lr, grads))
-    }
-}
-
-impl<M: InferenceStep + Module + ModuleDisplay> InferenceStep for Sparse<M> {
-    type Input = M::Input;
-    type Output = M::Output;
-
-    fn step(&self, item: M::Input) -> M::Output {
-        self.inner.step(item)
-    }
 }

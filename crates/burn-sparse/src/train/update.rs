@@ -5,34 +5,34 @@ use std::time::Instant;
 use burn::module::Module;
 use burn_sparse_pattern::{Distribution, Histogram, Pattern};
 
-use super::gather::{Change, State, apply, gather};
-use super::grow::chance;
-use super::optimizer_state::staying;
-use super::score::{Ranked, Scorer};
-use super::search::Search;
-use super::{Journal, TrainError};
-use crate::plan::{Plan, PlannedWeight};
-use crate::recipe::{GrowthScore, Regrow};
+use super::TrainError;
+use super::grow::random_scores;
+use super::journal::Journal;
+use super::optimizer_state::surviving_state;
+use super::score::{ScoreInput, Scorer};
+use super::search::MaskSearch;
+use super::state::{Change, WeightState, apply, gather};
+use crate::prune::{GrowthScore, Plan, PlannedWeight, Regrow};
 
-/// What a mask update looks at besides the weights.
-pub(crate) struct Evidence<'a> {
-    /// Ranks all weights instead of the recipe's score.
-    pub(crate) scorer: Option<&'a Arc<dyn Scorer>>,
-    /// Gradients of the last batch, by path, where a scorer needs them.
-    pub(crate) gradients: &'a BTreeMap<String, Vec<f32>>,
+/// Inputs of a mask update besides the weights.
+pub(super) struct Evidence<'a> {
+    /// Ranks all weights instead of the configured score.
+    pub(super) scorer: Option<&'a Arc<dyn Scorer>>,
+    /// Gradients of the last batch, by path, for the weights whose update needs them.
+    pub(super) gradients: &'a BTreeMap<String, Vec<f32>>,
 }
 
 impl<'a> Evidence<'a> {
-    pub(crate) fn scorer(&self, weight: &'a PlannedWeight) -> &dyn Scorer {
+    pub(super) fn scorer(&self, weight: &'a PlannedWeight) -> &dyn Scorer {
         self.scorer.map_or(&weight.score as &dyn Scorer, |scorer| scorer.as_ref())
     }
 }
 
-/// Makes the mask updates that are due once `step` optimizer steps are done.
+/// Makes the mask updates that are due after `step` optimizer steps.
 ///
-/// After an error masks stay as they are, and the journal keeps the error for `finish`. With the module comes
-/// what stays of the optimizer's state, by path, where not all does.
-pub(crate) fn update<M: Module>(
+/// Returns the module, and by path the weights whose optimizer state survives, for those where not all does. After an
+/// error masks stay as they are, and the journal keeps the error for `finish`.
+pub(super) fn update<M: Module>(
     module: M,
     plan: &Plan,
     step: usize,
@@ -49,167 +49,172 @@ pub(crate) fn update<M: Module>(
     let names: Vec<&str> = due.iter().map(|weight| weight.name.as_str()).collect();
     let states = gather(&module, &names);
     let replicated = states.values().any(|state| state.replicated);
-    let found = changes(plan, &due, &states, step, evidence).and_then(|changes| {
+    let found = Update { plan, step, evidence, states: &states }.changes(&due);
+    let agreed = found.and_then(|changes| {
         if replicated {
             journal.replicas.agree(step, &due, &changes)?;
         }
         Ok(changes)
     });
-    match found {
-        Ok(mut changes) => {
-            for (name, change) in &changes {
-                let before = &states[name].keep;
-                journal.changed += before.iter().zip(&change.keep).filter(|(a, b)| a != b).count();
-                journal.searched += before.len();
-            }
-            journal.updates += 1;
-            journal.seconds += started.elapsed().as_secs_f64();
-            tracing::debug!(changed = journal.changed, "masks updated");
-            let module = apply(module, &changes);
-            let staying = changes
-                .iter_mut()
-                .filter_map(|(name, change)| Some((name.clone(), change.state_stays.take()?)));
-            (module, staying.collect())
-        }
+    let changes = match agreed {
+        Ok(changes) => changes,
         Err(fault) => {
-            tracing::error!(%fault, "masks stay as they are from here on");
+            tracing::error!(%fault, "masks are frozen from here on");
             journal.fault = Some(fault);
-            (module, BTreeMap::new())
+            return (module, BTreeMap::new());
         }
-    }
-}
-
-fn changes(
-    plan: &Plan,
-    due: &[&PlannedWeight],
-    states: &BTreeMap<String, State>,
-    step: usize,
-    evidence: &Evidence<'_>,
-) -> Result<BTreeMap<String, Change>, TrainError> {
-    let state = |weight: &PlannedWeight| {
-        let state = states.get(&weight.name).filter(|state| !state.keep.is_empty());
-        state.ok_or_else(|| TrainError::Unmasked { name: weight.name.clone() })
     };
-    let global = global_sparsities(due, step, |weight| scores(weight, state(weight)?, evidence))?;
-    let mut changes = BTreeMap::new();
-    for &weight in due {
-        let state = state(weight)?;
-        let sparsity = match global.get(&weight.name) {
-            Some(sparsity) => *sparsity,
-            None => weight.schedule.sparsity(step),
-        };
-        let mut change = if sparsity == 0.0 {
-            // Before anything is dropped nothing needs to be ranked, and every order is as good.
-            let keep = vec![1; state.keep.len()];
-            let row_order = state.row_order.clone();
-            Change { keep, row_order, stays: None, state_stays: None }
-        } else {
-            let scores = scores(weight, state, evidence)?;
-            let growth = growth(weight, state, evidence, plan.seed, step)?;
-            let search = Search { weight, state, seed: plan.seed, step };
-            let found = search.project(&scores, growth.as_deref(), sparsity);
-            found.map_err(|source| TrainError::Pattern {
-                name: weight.name.clone(),
-                step,
-                source,
-            })?
+    let mut surviving = BTreeMap::new();
+    for weight in &due {
+        let (Some(change), Some(state)) = (changes.get(&weight.name), states.get(&weight.name))
+        else {
+            continue;
         };
         let masks = (state.keep.as_slice(), change.keep.as_slice());
+        journal.stats.changed += masks.0.iter().zip(masks.1).filter(|(a, b)| a != b).count();
+        journal.stats.searched += masks.0.len();
         let last = step == weight.schedule.end;
-        change.state_stays = staying(plan.optimizer_state, weight, masks, last);
-        changes.insert(weight.name.clone(), change);
+        if let Some(survivors) = surviving_state(plan.optimizer_state, weight, masks, last) {
+            surviving.insert(weight.name.clone(), survivors);
+        }
     }
-    Ok(changes)
+    journal.stats.updates += 1;
+    journal.stats.seconds += started.elapsed().as_secs_f64();
+    tracing::debug!(changed = journal.stats.changed, "masks updated");
+    (apply(module, &changes), surviving)
 }
 
-/// The sparsity of every weight whose table spreads one threshold over all of its weights.
-fn global_sparsities<'a>(
-    due: &[&'a PlannedWeight],
+/// A mask update.
+struct Update<'a> {
+    plan: &'a Plan,
     step: usize,
-    scores: impl Fn(&'a PlannedWeight) -> Result<Vec<f32>, TrainError>,
-) -> Result<BTreeMap<String, f64>, TrainError> {
-    let mut tables: BTreeMap<usize, Vec<&PlannedWeight>> = BTreeMap::new();
-    for weight in due.iter().filter(|weight| weight.distribution == Distribution::Global) {
-        tables.entry(weight.table).or_default().push(weight);
-    }
-    let mut sparsities = BTreeMap::new();
-    for weights in tables.into_values() {
-        let target = weights[0].schedule.sparsity(step);
-        if target == 0.0 {
-            // Before anything is dropped nothing needs to be ranked.
-            sparsities.extend(weights.iter().map(|weight| (weight.name.clone(), 0.0)));
-            continue;
-        }
-        let histogram = |weight: &&'a PlannedWeight| Ok(Histogram::of(&scores(weight)?));
-        let histograms: Vec<Histogram> = weights.iter().map(histogram).collect::<Result<_, _>>()?;
-        let spread = Distribution::by_score(&histograms, target, weights[0].cap);
-        for (weight, wish) in weights.into_iter().zip(spread) {
-            let (name, view) = (weight.name.clone(), &weight.view);
-            let wish = match weight.pattern {
-                // Its last mask must be one of the pattern, which no mask that keeps all is.
-                Pattern::Hinm { keep, of, .. } if step == weight.schedule.end => {
-                    wish.max(1.0 - keep as f64 / of as f64)
-                }
-                _ => wish,
-            };
-            let nearest = weight.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
-            let fail = |source| TrainError::Pattern { name: name.clone(), step, source };
-            sparsities.insert(name.clone(), nearest.map_err(fail)?);
-        }
-    }
-    Ok(sparsities)
+    evidence: &'a Evidence<'a>,
+    states: &'a BTreeMap<String, WeightState>,
 }
 
-/// What ranks a weight, in the order its layer stores it.
-fn scores(
-    weight: &PlannedWeight,
-    state: &State,
-    evidence: &Evidence<'_>,
-) -> Result<Vec<f32>, TrainError> {
-    let scorer = evidence.scorer(weight);
-    let gradient = evidence.gradients.get(&weight.name).map(Vec::as_slice);
-    if scorer.needs_gradient() && gradient.is_none() {
-        return Err(TrainError::NoGradient { name: weight.name.clone() });
+impl<'a> Update<'a> {
+    fn state(&self, weight: &PlannedWeight) -> Result<&'a WeightState, TrainError> {
+        let state = self.states.get(&weight.name).filter(|state| !state.keep.is_empty());
+        state.ok_or_else(|| TrainError::Unmasked { name: weight.name.clone() })
     }
-    let ranked = Ranked { name: &weight.name, values: &state.base, gradient };
-    let mut scores = scorer.score(&ranked);
-    if scores.len() != state.base.len() {
-        let (name, expected, found) = (weight.name.clone(), state.base.len(), scores.len());
-        return Err(TrainError::Scores { name, expected, found });
-    }
-    if weight.regrow.is_hard() {
-        for (score, &keep) in scores.iter_mut().zip(&state.keep) {
-            // A product would keep NaN, and a dropped weight may be anything. What is kept ranks above
-            // what is dropped even where it is zero, as the weights of an input that never fires, or
-            // what has just grown.
-            *score = match *score {
-                _ if keep == 0 => 0.0,
-                0.0 => f32::MIN_POSITIVE,
-                kept => kept,
-            };
-        }
-    }
-    Ok(scores)
-}
 
-/// What ranks the weights that may grow, in the order the layer stores them; nothing where none may, or
-/// nothing has been dropped yet.
-fn growth(
-    weight: &PlannedWeight,
-    state: &State,
-    evidence: &Evidence<'_>,
-    seed: u64,
-    step: usize,
-) -> Result<Option<Vec<f32>>, TrainError> {
-    let Regrow::Grow(growth) = weight.regrow else { return Ok(None) };
-    if !state.keep.contains(&0) {
-        return Ok(None);
-    }
-    match (growth.score, evidence.gradients.get(&weight.name)) {
-        (GrowthScore::Random, _) => Ok(Some(chance(state.base.len(), seed, step, &weight.name))),
-        (GrowthScore::Gradient, Some(gradient)) => {
-            Ok(Some(gradient.iter().map(|slope| slope.abs()).collect()))
+    /// Finds the new mask of every weight that is due.
+    fn changes(&self, due: &[&PlannedWeight]) -> Result<BTreeMap<String, Change>, TrainError> {
+        let global = self.global_sparsities(due)?;
+        let mut changes = BTreeMap::new();
+        for &weight in due {
+            let sparsity = match global.get(&weight.name) {
+                Some(sparsity) => *sparsity,
+                None => weight.schedule.sparsity(self.step),
+            };
+            changes.insert(weight.name.clone(), self.change(weight, sparsity)?);
         }
-        (GrowthScore::Gradient, None) => Err(TrainError::NoGradient { name: weight.name.clone() }),
+        Ok(changes)
+    }
+
+    fn change(&self, weight: &PlannedWeight, sparsity: f64) -> Result<Change, TrainError> {
+        let state = self.state(weight)?;
+        if sparsity == 0.0 {
+            // Nothing is dropped, so nothing needs to be ranked, and any row order will do.
+            let (keep, row_order) = (vec![1; state.keep.len()], state.row_order.clone());
+            return Ok(Change { keep, row_order, surviving: None });
+        }
+        let scores = self.scores(weight)?;
+        let growth = self.growth(weight, state)?;
+        let search = MaskSearch { weight, state, seed: self.plan.seed, step: self.step };
+        search.project(&scores, growth.as_deref(), sparsity).map_err(|source| {
+            TrainError::Pattern { name: weight.name.clone(), step: self.step, source }
+        })
+    }
+
+    /// Returns the sparsity of every weight whose rule applies one threshold to all of its weights.
+    fn global_sparsities(
+        &self,
+        due: &[&PlannedWeight],
+    ) -> Result<BTreeMap<String, f64>, TrainError> {
+        let step = self.step;
+        let mut tables: BTreeMap<usize, Vec<&PlannedWeight>> = BTreeMap::new();
+        for weight in due.iter().filter(|weight| weight.distribution == Distribution::Global) {
+            tables.entry(weight.table).or_default().push(weight);
+        }
+        let mut sparsities = BTreeMap::new();
+        for weights in tables.into_values() {
+            let target = weights[0].schedule.sparsity(step);
+            if target == 0.0 {
+                sparsities.extend(weights.iter().map(|weight| (weight.name.clone(), 0.0)));
+                continue;
+            }
+            let histogram = |weight: &&PlannedWeight| Ok(Histogram::of(&self.scores(weight)?));
+            let histograms: Vec<Histogram> =
+                weights.iter().map(histogram).collect::<Result<_, _>>()?;
+            let spread = Distribution::by_score(&histograms, target, weights[0].cap);
+            for (weight, wish) in weights.into_iter().zip(spread) {
+                let (name, view) = (weight.name.clone(), &weight.view);
+                let wish = match weight.pattern {
+                    // The final mask must obey the pattern, which a mask that keeps everything does not.
+                    Pattern::Hinm { keep, of, .. } if step == weight.schedule.end => {
+                        wish.max(1.0 - keep as f64 / of as f64)
+                    }
+                    _ => wish,
+                };
+                let nearest = weight.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
+                let fail = |source| TrainError::Pattern { name: name.clone(), step, source };
+                sparsities.insert(name.clone(), nearest.map_err(fail)?);
+            }
+        }
+        Ok(sparsities)
+    }
+
+    /// Scores a weight, in the order its layer stores it.
+    fn scores(&self, weight: &PlannedWeight) -> Result<Vec<f32>, TrainError> {
+        let state = self.state(weight)?;
+        let scorer = self.evidence.scorer(weight);
+        let gradient = self.evidence.gradients.get(&weight.name).map(Vec::as_slice);
+        if scorer.needs_gradient() && gradient.is_none() {
+            return Err(TrainError::NoGradient { name: weight.name.clone() });
+        }
+        let input = ScoreInput { name: &weight.name, values: &state.base, gradient };
+        let mut scores = scorer.score(&input);
+        if scores.len() != state.base.len() {
+            let (name, expected, found) = (weight.name.clone(), state.base.len(), scores.len());
+            return Err(TrainError::Scores { name, expected, found });
+        }
+        if weight.regrow.is_hard() {
+            for (score, &keep) in scores.iter_mut().zip(&state.keep) {
+                // Not a product, which would keep NaN. A kept weight ranks above all dropped ones even if it is zero, as
+                // the weights of an input that never fires or those that have just grown.
+                *score = match *score {
+                    _ if keep == 0 => 0.0,
+                    0.0 => f32::MIN_POSITIVE,
+                    kept => kept,
+                };
+            }
+        }
+        Ok(scores)
+    }
+
+    /// Scores the weights that may grow, in the order the layer stores them; `None` if none may, or nothing has been
+    /// dropped yet.
+    fn growth(
+        &self,
+        weight: &PlannedWeight,
+        state: &WeightState,
+    ) -> Result<Option<Vec<f32>>, TrainError> {
+        let Regrow::Grow(growth) = weight.regrow else { return Ok(None) };
+        if !state.keep.contains(&0) {
+            return Ok(None);
+        }
+        match (growth.score, self.evidence.gradients.get(&weight.name)) {
+            (GrowthScore::Random, _) => {
+                let (seed, count) = (self.plan.seed, state.base.len());
+                Ok(Some(random_scores(count, seed, self.step, &weight.name)))
+            }
+            (GrowthScore::Gradient, Some(gradient)) => {
+                Ok(Some(gradient.iter().map(|slope| slope.abs()).collect()))
+            }
+            (GrowthScore::Gradient, None) => {
+                Err(TrainError::NoGradient { name: weight.name.clone() })
+            }
+        }
     }
 }

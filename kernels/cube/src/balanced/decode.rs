@@ -1,6 +1,6 @@
-//! Few tokens: every weight is read once. A unit is one of the 16 rows of a tile and one share of their
-//! slots; neighbouring units read neighbouring values and bytes. Where the tiles alone do not fill the
-//! device, slices of the slots are added in a second pass.
+//! Kernel for few tokens, which reads every weight once. A unit handles one of the 16 rows of a tile and one share
+//! of its slots; adjacent units read adjacent values and bytes. If the tiles alone do not fill the device, the
+//! slots are split into slices, which are added in a second pass.
 
 use cubecl::prelude::*;
 
@@ -9,11 +9,11 @@ use crate::reduce::{Cubes, Partial, reduce};
 use crate::store::finish;
 use crate::{Call, Store};
 
-/// Tokens of a cube: the sums a unit holds.
+/// Maximum number of tokens per cube: the sums that a unit holds.
 pub(super) const TOKENS: usize = 16;
-/// Slots that a unit reads at once: one after the other would wait for the memory each time.
+/// Slots that a unit reads at once, so that it does not wait for memory after each one.
 const DEPTH: usize = 4;
-/// Shares of a row's slots.
+/// Number of shares of a row's slots.
 const SHARES: usize = 16;
 
 #[cube(launch, address_type = "dynamic")]
@@ -56,7 +56,7 @@ fn decode_kernel<F: Float>(
     while slot < per_row {
         #[unroll]
         for d in 0..DEPTH {
-            // Past the end the first is read once more, and not added.
+            // Past the end, the first slot is read again but not added.
             let here = select(slot + d * step < per_row, slot + d * step, slot);
             let at = (tile * per_row + here) * TILE_ROWS + lane;
             value[d] = f32::cast_from(values[at]);
@@ -67,7 +67,7 @@ fn decode_kernel<F: Float>(
             if slot + d * step < per_row {
                 #[unroll]
                 for t in 0..per_cube {
-                    // Sums of tokens past the last are not stored; what they read has to exist all the same.
+                    // Sums of tokens past the last are not stored, but their reads must stay in bounds.
                     let token = min(first + t, tokens - 1);
                     sums[t] += value[d] * f32::cast_from(x[token * cols + col[d]]);
                 }
@@ -100,7 +100,7 @@ fn decode_kernel<F: Float>(
     }
 }
 
-/// Tokens of a cube; a power of two keeps the number of kernels small.
+/// Returns the number of tokens per cube; a power of two keeps the number of kernels small.
 fn per_cube(tokens: usize) -> usize {
     tokens.next_power_of_two().min(TOKENS)
 }
@@ -109,7 +109,7 @@ fn dim() -> CubeDim {
     CubeDim::new_1d((TILE_ROWS * SHARES) as u32)
 }
 
-/// `slices`: so many, or as many as fill the device.
+/// Launches the kernel with the given number of `slices`, or with as many as fill the device.
 pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
     let Call { client, dtype, operands, y, tokens, store, .. } = *call;
     let per_cube = per_cube(tokens);

@@ -1,6 +1,6 @@
-//! Balanced Sparsity: every block of a row keeps the same count, so there is nothing to look up but the
-//! column inside the block. Tiles of 16 rows: `values [tiles · kept_per_row, 16]`, in-block columns as
-//! bytes in the same order.
+//! Balanced Sparsity: every block of a row keeps the same number of weights, so only the column within the block
+//! has to be looked up. Weights are packed in tiles of 16 rows: `values [tiles · kept_per_row, 16]`, and in-block
+//! columns as bytes in the same order.
 
 mod decode;
 mod rows;
@@ -15,64 +15,65 @@ use cubecl::prelude::*;
 use crate::candidates::candidates;
 use crate::{Call, Major, transpose};
 
-/// Rows that a tile interleaves.
+/// Rows interleaved in a tile.
 pub const TILE_ROWS: usize = 16;
 
-/// A packed weight's shape.
+/// Shape of a packed weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Balanced {
-    /// Outputs.
+    /// Number of rows (outputs).
     pub rows: usize,
-    /// Reduction.
+    /// Number of columns (the reduction).
     pub cols: usize,
-    /// Columns of a block, at most 256.
+    /// Columns per block, at most 256.
     pub block: usize,
-    /// Kept weights of a full block.
+    /// Kept weights per full block.
     pub kept: usize,
-    /// Kept weights of a row.
+    /// Kept weights per row.
     pub per_row: usize,
 }
 
 impl Balanced {
-    /// Which slots are whose.
+    /// Returns the number of columns and of kept weights per block.
     pub(crate) fn block(&self) -> Block {
         Block { cols: self.block, kept: self.kept }
     }
 
-    /// The number of the last block of a row.
+    /// Returns the index of the last block of a row.
     pub(crate) fn last(&self) -> usize {
         self.cols.div_ceil(self.block) - 1
     }
 }
 
-/// The part of a weight's shape that kernels are compiled for.
+/// Part of a weight's shape that kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Block {
     pub(crate) cols: usize,
     pub(crate) kept: usize,
 }
 
-/// The kernels of this family.
+/// Kernels of this family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Weights streamed once, lanes along the rows of a tile.
+    /// Streams the weights once, with lanes along the rows of a tile.
     Decode,
-    /// Row after row, lanes along tokens.
+    /// Processes row by row, with lanes along tokens.
     Rows,
 }
 
 impl Kernel {
-    /// Those worth measuring for `tokens`, first the one to run unmeasured; never none.
+    /// Returns the kernels worth measuring for `tokens`, starting with the one to run without measurement; never
+    /// empty.
     pub fn candidates(tokens: usize) -> Vec<Self> {
         candidates([Self::Decode, Self::Rows], decode::TOKENS, tokens)
     }
 
-    /// Whether it takes and gives activations features-major without a transposition.
+    /// Returns `true` if the kernel reads and writes feature-major activations without a transposition.
     pub fn is_features_major(self) -> bool {
         self == Self::Rows
     }
 
-    /// Its name in reports.
+    /// Returns the kernel's name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",
@@ -81,13 +82,13 @@ impl Kernel {
     }
 }
 
-/// `y` from `x`.
+/// Computes `y` from `x`.
 ///
-/// Where the tiles alone do not fill the device, [`Kernel::Decode`] slices their slots; `slices` says into how
-/// many instead.
+/// If the tiles alone do not fill the device, [`Kernel::Decode`] splits their slots into slices; `slices`
+/// overrides the number of slices.
 ///
 /// # Panics
-/// When activations are not tokens-major for [`Kernel::Decode`].
+/// Panics if activations are not token-major for [`Kernel::Decode`].
 pub fn forward(call: &Call<'_>, weight: Balanced, kernel: Kernel, slices: Option<usize>) {
     match kernel {
         Kernel::Decode => {
@@ -101,7 +102,7 @@ pub fn forward(call: &Call<'_>, weight: Balanced, kernel: Kernel, slices: Option
     }
 }
 
-/// The column of slot `slot`, whose byte is at `at`, in a row whose last block is number `last`.
+/// Returns the column of slot `slot`, whose byte is at index `at`, in a row whose last block has index `last`.
 #[cube]
 pub(crate) fn column(
     index: &[u32],
@@ -110,9 +111,9 @@ pub(crate) fn column(
     last: usize,
     #[comptime] block: Block,
 ) -> usize {
-    // Bytes are read out of words: not every runtime has 8-bit types.
+    // Reads bytes out of words, because not every runtime has 8-bit types.
     let byte = (index[at / 4] >> (8 * (at % 4) as u32)) & 255;
-    // Without kept weights in full blocks, all are in the short last one.
+    // If full blocks keep no weights, all kept weights are in the short last block.
     let mut number = last;
     if comptime!(block.kept > 0) {
         number = min(slot / comptime!(block.kept.max(1)), last);

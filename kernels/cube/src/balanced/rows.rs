@@ -1,5 +1,5 @@
-//! Many tokens: a unit is one row by four tokens. The 16 units of a row read 64 neighbouring tokens of
-//! each kept column, and the rows of a tile meet the same columns' lines in the cache.
+//! Kernel for many tokens: a unit computes one row by four tokens. The 16 units of a row read 64 adjacent tokens
+//! of each kept column, and the rows of a tile share cache lines of the same columns.
 
 use cubecl::prelude::*;
 
@@ -8,9 +8,9 @@ use crate::store::finish_all;
 use crate::transpose::pitch;
 use crate::{Buffer, Call, Store};
 
-/// Tokens of a cube.
+/// Tokens per cube.
 const TOKENS: usize = 64;
-/// Tokens of a unit: one vector.
+/// Tokens per unit: one vector.
 const LANES: usize = 4;
 
 #[cube(launch, address_type = "dynamic")]
@@ -50,7 +50,7 @@ fn dim() -> CubeDim {
     CubeDim::new_2d((TOKENS / LANES) as u32, TILE_ROWS as u32)
 }
 
-/// `y [rows][pitch]` from `x [cols][pitch]`.
+/// Computes `y [rows][pitch]` from `x [cols][pitch]`.
 pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Balanced) {
     let Call { client, dtype, operands, tokens, store, .. } = *call;
     let tiles = weight.rows.div_ceil(TILE_ROWS);

@@ -1,6 +1,6 @@
-//! Few tokens: every weight is read once. A unit is a few rows of the group and one share of its kept
-//! columns, so that neighbouring units read neighbouring values; shares are added in shared memory, and
-//! where the groups alone do not fill the device, slices of their columns in a second pass.
+//! Kernel for few tokens, which reads every weight once. A unit handles a few rows of the group and one share of
+//! its kept columns, so that adjacent units read adjacent values. Shares are added in shared memory; if the groups
+//! alone do not fill the device, their columns are split into slices, which are added in a second pass.
 
 use cubecl::prelude::*;
 
@@ -9,27 +9,27 @@ use crate::reduce::{Cubes, Partial, reduce};
 use crate::store::{finish, row_of};
 use crate::{Call, Store};
 
-/// Tokens of a cube: the sums a unit holds of each of its rows.
+/// Maximum number of tokens per cube: the sums that a unit holds for each of its rows.
 pub(super) const TOKENS: usize = 16;
-/// Units of a cube, as far as whole groups fill them.
+/// Maximum number of units per cube; the actual number is a multiple of the units along a group's rows.
 const UNITS: usize = 256;
-/// Columns that a unit reads at once: one after the other would wait for the memory each time.
+/// Columns that a unit reads at once, so that it does not wait for memory after each one.
 const DEPTH: usize = 4;
-/// Sums that a cube adds in shared memory: 16 KB, which every runtime has.
+/// Maximum number of sums that a cube adds in shared memory: 16 KB, which every runtime has.
 const SUMS: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     vector: usize,
-    /// Rows of a unit, loaded as one vector.
+    /// Rows per unit, loaded as one vector.
     width: usize,
-    /// Shares of the kept columns.
+    /// Number of shares of the kept columns.
     shares: usize,
-    /// Tokens of this cube.
+    /// Tokens per cube.
     tokens: usize,
-    /// Whether rows have an order of their own.
+    /// `true` if rows are permuted.
     ordered: bool,
-    /// Whether sums are one slice's.
+    /// `true` if sums are those of a single slice.
     sliced: bool,
 }
 
@@ -42,7 +42,7 @@ impl Tile {
         Self { vector, width, shares, tokens, ordered, sliced }
     }
 
-    /// Units along the rows of a group.
+    /// Returns the number of units along the rows of a group.
     fn lanes(&self) -> usize {
         self.vector / self.width
     }
@@ -96,7 +96,7 @@ fn decode_kernel<F: Float, N: Size>(
     while at < end {
         #[unroll]
         for d in 0..DEPTH {
-            // Past the end the first is read once more, and not added.
+            // Past the end, the first column is read again but not added.
             let here = select(at + d * step < end, at + d * step, at);
             value[d] = Vector::<f32, N>::cast_from(values[here * lanes + lane]);
             col[d] = columns[here] as usize;
@@ -106,7 +106,7 @@ fn decode_kernel<F: Float, N: Size>(
             if at + d * step < end {
                 #[unroll]
                 for t in 0..comptime!(tile.tokens) {
-                    // Sums of tokens past the last are not stored; what they read has to exist all the same.
+                    // Sums of tokens past the last are not stored, but their reads must stay in bounds.
                     let token = min(first + t, tokens - 1);
                     sums[t] += value[d] * Vector::new(f32::cast_from(x[token * cols + col[d]]));
                 }
@@ -147,7 +147,7 @@ fn decode_kernel<F: Float, N: Size>(
     }
 }
 
-/// `slices`: so many, or as many as fill the device.
+/// Launches the kernel with the given number of `slices`, or with as many as fill the device.
 pub(super) fn launch(call: &Call<'_>, weight: Grouped, slices: Option<usize>) {
     let Call { client, dtype, operands, y, tokens, store, .. } = *call;
     let Grouped { rows, cols, vector } = weight;

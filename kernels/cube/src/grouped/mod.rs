@@ -1,5 +1,6 @@
-//! Shfl-BW, vector-wise and block-wise weights, and, with `vector = 1`, rows of any shape:
-//! `values [kept columns, vector]`, their ids, where groups begin, and the row at every place.
+//! Shfl-BW, vector-wise and block-wise weights and, with `vector = 1`, rows of any shape. The operands are
+//! `values [kept columns, vector]`, their column ids, the offsets at which groups begin, and the row at every
+//! place.
 
 mod decode;
 mod tiles;
@@ -12,42 +13,43 @@ pub(crate) use tiles::offline as offline_tiles;
 use crate::candidates::candidates;
 use crate::{Call, Major, transpose};
 
-/// A packed weight's shape.
+/// Shape of a packed weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grouped {
-    /// Outputs.
+    /// Number of rows (outputs).
     pub rows: usize,
-    /// Reduction.
+    /// Number of columns (the reduction).
     pub cols: usize,
-    /// Rows of a group, at most 256.
+    /// Rows per group, at most 256.
     pub vector: usize,
 }
 
-/// The kernels of this family.
+/// Kernels of this family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Weights streamed once, lanes along the rows of a group.
+    /// Streams the weights once, with lanes along the rows of a group.
     Decode,
-    /// Shared tiles of gathered columns, lanes along tokens.
+    /// Stages gathered columns in shared tiles, with lanes along tokens.
     Tiles,
 }
 
 impl Kernel {
-    /// Those worth measuring for `tokens`, first the one to run unmeasured; never none.
+    /// Returns the kernels worth measuring for `tokens`, starting with the one to run without measurement; never
+    /// empty.
     pub fn candidates(vector: usize, tokens: usize) -> Vec<Self> {
         match vector {
-            // A tile of fewer rows than four leaves most of a cube idle.
+            // A tile of fewer than four rows leaves most of a cube idle.
             0..4 => vec![Self::Decode],
             _ => candidates([Self::Decode, Self::Tiles], decode::TOKENS, tokens),
         }
     }
 
-    /// Whether it takes and gives activations features-major without a transposition.
+    /// Returns `true` if the kernel reads and writes feature-major activations without a transposition.
     pub fn is_features_major(self) -> bool {
         self == Self::Tiles
     }
 
-    /// Its name in reports.
+    /// Returns the kernel's name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",
@@ -56,13 +58,13 @@ impl Kernel {
     }
 }
 
-/// `y` from `x`.
+/// Computes `y` from `x`.
 ///
-/// Where the groups alone do not fill the device, [`Kernel::Decode`] slices their kept columns; `slices` says
-/// into how many instead.
+/// If the groups alone do not fill the device, [`Kernel::Decode`] splits their kept columns into slices; `slices`
+/// overrides the number of slices.
 ///
 /// # Panics
-/// When activations are not tokens-major for [`Kernel::Decode`].
+/// Panics if activations are not token-major for [`Kernel::Decode`].
 pub fn forward(call: &Call<'_>, weight: Grouped, kernel: Kernel, slices: Option<usize>) {
     match kernel {
         Kernel::Decode => {

@@ -1,5 +1,5 @@
-//! Many tokens: a dense product of tiles whose reduction is gathered. A cube is one group by 64 tokens;
-//! it stages 16 kept columns of the weight and the rows of `x` they name, and every unit multiplies
+//! Kernel for many tokens: a dense product of tiles with a gathered reduction. A cube computes one group by 64
+//! tokens. It stages 16 kept columns of the weight and the rows of `x` that they select, and every unit multiplies
 //! four or more rows by four tokens in registers.
 
 use cubecl::prelude::*;
@@ -9,9 +9,9 @@ use crate::store::{finish_all, row_of};
 use crate::transpose::pitch;
 use crate::{Buffer, Call, Store};
 
-/// Tokens of a cube.
+/// Tokens per cube.
 const TOKENS: usize = 64;
-/// Tokens of a unit: one vector.
+/// Tokens per unit: one vector.
 const LANES: usize = 4;
 /// Kept columns staged at once.
 const DEPTH: usize = 16;
@@ -19,7 +19,7 @@ const DEPTH: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     vector: usize,
-    /// Rows of a unit.
+    /// Rows per unit.
     rows: usize,
     /// Units along the rows of the group.
     units: usize,
@@ -28,7 +28,7 @@ struct Tile {
 
 impl Tile {
     fn of(vector: usize, ordered: bool) -> Self {
-        // At most 256 units, which every runtime allows.
+        // Limits a cube to 256 units, which every runtime allows.
         let rows = vector.div_ceil(16).max(4);
         Self { vector, rows, units: vector.div_ceil(rows), ordered }
     }
@@ -124,7 +124,7 @@ fn tiles_kernel<F: Float>(
     }
 }
 
-/// `y [rows][pitch]` from `x [cols][pitch]`.
+/// Computes `y [rows][pitch]` from `x [cols][pitch]`.
 pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Grouped) {
     let Call { client, dtype, operands, tokens, store, .. } = *call;
     let Grouped { rows, cols: _, vector } = weight;

@@ -1,4 +1,4 @@
-//! What fills the ring: each thread copies its pieces of every stage, which it finds once.
+//! Copies that fill the ring: each thread copies its pieces of every stage, whose positions are computed once.
 
 use cubecl::prelude::*;
 
@@ -6,15 +6,15 @@ use super::Engine;
 use super::instructions::{address_of, commit, copy8};
 use super::ring::{PIECE, Placement, Ring, SPAN};
 
-/// What a thread copies of every stage of one operand: pieces at the same place of rows that lie a pass apart. All
-/// that does not change from stage to stage is decided here, once.
+/// Pieces of one operand that a thread copies in every stage: at the same offset in rows one pass apart.
+/// Everything that does not change from stage to stage is computed here, once.
 #[derive(CubeType, Clone, Copy)]
 pub(crate) struct Share {
-    /// The first of the rows.
+    /// First of the rows.
     row: usize,
-    /// Elements from a row's beginning to the piece.
+    /// Elements from the beginning of a row to the piece.
     at: usize,
-    /// Where the first piece goes, from the beginning of the operand's stage.
+    /// Destination of the first piece, relative to the beginning of the operand's stage.
     target: usize,
 }
 
@@ -32,19 +32,20 @@ fn share(#[comptime] width: usize, #[comptime] ring: Ring) -> Share {
     Share { row, at, target }
 }
 
-/// Whether this thread's pieces are rows of a stage: always, but where one pass is more than a stage.
+/// Returns `true` if this thread's pieces are within a stage: always, unless one pass covers more than a stage.
 #[cube]
 fn takes_part(share: &Share, #[comptime] width: usize, #[comptime] ring: Ring) -> bool {
     comptime!(ring.pass(width) <= ring.depth) || share.row < comptime!(ring.depth)
 }
 
-/// What a cube reads of its operands, and this thread of them.
+/// Parts of the operands that a cube reads, and this thread's share of them.
 #[derive(CubeType, Clone, Copy)]
 pub(crate) struct Reach {
-    /// One past the last kept column, of this cube and for this thread: none of `x` where its tokens are past the last.
+    /// One past the last kept column of this cube; `end_of_x` is the same for this thread's part of `x`, or 0 if
+    /// its tokens are past the last.
     end: usize,
     end_of_x: usize,
-    /// The tile's first token.
+    /// First token of the tile.
     pub(crate) first: usize,
     /// Elements from one row of `x` to the next.
     pub(crate) pitch: usize,
@@ -52,7 +53,7 @@ pub(crate) struct Reach {
     cols: usize,
     x: Share,
     values: Share,
-    /// Where the rings are in shared memory.
+    /// Address of the rings in shared memory.
     pub(crate) base: u32,
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn reach<F: Float>(
     Reach { end, end_of_x, first, pitch, cols, x, values, base }
 }
 
-/// No column: past every one there is.
+/// Placeholder id for no column: past every column.
 const NONE: u32 = u32::MAX;
 
 /// Reads the column ids of the pieces that this thread copies for the stage starting at `from`.
@@ -96,8 +97,8 @@ pub(crate) fn read_ids(
     }
 }
 
-/// Starts the copies of one stage: kept columns `from` and following, zeros from the group's end and
-/// past the last token.
+/// Starts the copies of one stage: kept columns starting at `from`, with zeros past the group's end and past the
+/// last token.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn fill<F: Float>(
@@ -115,7 +116,7 @@ pub(crate) fn fill<F: Float>(
     #[unroll]
     for i in 0..comptime!(ring.pieces(ring.tokens)) {
         if takes_part(&reach.x, comptime!(ring.tokens), ring) {
-            // Whatever the ids' buffer holds, nothing outside of `x` is read.
+            // Avoids reading outside of `x`, whatever the buffer of ids holds.
             let keep = (ids[i] as usize) < reach.cols;
             let source = ids[i] as usize * reach.pitch + reach.first + reach.x.at;
             let target = to + comptime!(i * ring.step(ring.tokens));

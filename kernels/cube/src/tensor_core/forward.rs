@@ -10,27 +10,27 @@ use crate::reduce::{Cubes, Partial, reduce};
 use crate::transpose::{self, pitch};
 use crate::{Buffer, Call};
 
-/// The kernels of this family and their tiles.
+/// Kernels of this family, with their tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// `mma.sync`, from sm_80 on.
+    /// `mma.sync`, for sm_80 and later.
     Mma(Tile),
-    /// `wgmma`, on sm_90.
+    /// `wgmma`, for sm_90.
     Wgmma(WideTile),
 }
 
 impl Kernel {
-    /// Rows of the groups it is for.
+    /// Returns the number of rows per group that the kernel supports.
     pub fn vector(self) -> usize {
         self.ring().vector
     }
 
-    /// Tokens of its tiles.
+    /// Returns the number of tokens per tile.
     pub fn tokens(self) -> usize {
         self.ring().tokens
     }
 
-    /// Its name in reports.
+    /// Returns the kernel's name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mma(_) => "mma",
@@ -38,7 +38,7 @@ impl Kernel {
         }
     }
 
-    /// What its tiles are for, in reports.
+    /// Returns the name of the tiles' purpose for reports.
     pub fn shape(self) -> &'static str {
         match self {
             Self::Mma(tile) if Tile::narrow(tile.vector) == Some(tile) => "decode",
@@ -60,13 +60,13 @@ impl Kernel {
     }
 }
 
-/// `y` from `x`.
+/// Computes `y` from `x`.
 ///
-/// Where the groups alone do not fill the device, `mma` slices their kept columns; `slices` says into how
-/// many instead.
+/// If the groups alone do not fill the device, `mma` splits their kept columns into slices; `slices` overrides the
+/// number of slices.
 ///
 /// # Panics
-/// When the tile does not fit the weight, or the type is not of 16 bits.
+/// Panics if the tile does not fit the weight, or if the dtype is not f16 or bf16.
 pub fn forward(
     call: &Call<'_>,
     weight: Grouped,
@@ -86,7 +86,7 @@ pub fn forward(
                 count: groups * tokens.div_ceil(ring.tokens),
                 threads: ring.threads,
                 shared: ring.memory() * dtype.size(),
-                // Of one stage nothing would be under way while another is multiplied.
+                // A slice of one stage could not overlap copies with the multiplication.
                 slices: operands.index.len / groups / (2 * ring.depth),
             };
             Partial::of(client, slices, &cubes, room)
@@ -106,7 +106,7 @@ pub fn forward(
     }
 }
 
-/// `y [rows][pitch]`, or partial sums, from `x [cols][pitch]`.
+/// Computes `y [rows][pitch]`, or partial sums, from `x [cols][pitch]`.
 fn launch(
     call: &Call<'_>,
     [x, y]: [&Buffer; 2],
@@ -128,11 +128,11 @@ fn launch(
     let tiles = tokens.div_ceil(ring.tokens) as u32;
     let slices = partial.map_or(1, |partial| partial.slices) as u32;
     let sums = partial.map_or(y, |partial| &partial.sums);
-    // Both kernels take the same operands but for the slices.
+    // Both kernels take the same operands, except for the slices.
     macro_rules! launch {
         ($kernel:ident, $tile:expr; $($run_time:expr),*; $($comptime:expr),*) => {
-            // SAFETY: groups and tokens are clamped to the lengths asserted above and by the callers,
-            // ids to `cols`, rows to `rows`; the offsets are those of a checked weight.
+            // SAFETY: groups and tokens are clamped to the lengths asserted above and by the callers, ids to
+            // `cols`, and rows to `rows`; the offsets are those of a checked weight.
             unsafe {
                 $kernel::launch_unchecked(
                     client,

@@ -1,28 +1,27 @@
-//! The warp-wide instructions of the tensor-core kernels, each in PTX and in plain code.
+//! Warp-wide instructions of the tensor-core kernels, each in PTX and in plain code.
 //!
-//! The plain form moves the same elements between the same lanes, so that a kernel's whole data
-//! movement can be executed on any runtime and only the instruction itself is taken on trust. It
-//! exchanges registers through `scratch` in shared memory and expects every unit of the cube to call it
-//! together.
+//! The plain form moves the same elements between the same lanes, so that a kernel's entire data movement can be
+//! run on any runtime and only the instruction itself has to be trusted. It exchanges registers through `scratch`
+//! in shared memory and must be called by all units of the cube together.
 //!
 //! Lane layouts: PTX ISA, "Warp-level matrix instructions", `ldmatrix` and `mma.m16n8k16`.
 
 use cubecl::ir::FloatKind;
 use cubecl::prelude::*;
 
-/// Lanes of a warp. Not the runtime's plane size: the plain form must not depend on that.
+/// Lanes per warp. Not the runtime's plane size, which the plain form must not depend on.
 pub(crate) const WARP: usize = 32;
 
-/// Who executes the instructions.
+/// Implementation of the instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Engine {
-    /// The tensor cores of an NVIDIA GPU, through inline PTX.
+    /// Tensor cores of an NVIDIA GPU, through inline PTX.
     Ptx,
-    /// Plain code in the same lane layout.
+    /// Plain code with the same lane layout.
     Plain,
 }
 
-/// The type of activations and values.
+/// Dtype of activations and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Element {
     F16,
@@ -38,7 +37,7 @@ impl Element {
         }
     }
 
-    /// Its name in PTX.
+    /// Returns the dtype's name in PTX.
     pub(crate) fn ptx(self) -> &'static str {
         match self {
             Self::F16 => "f16",
@@ -47,10 +46,10 @@ impl Element {
     }
 }
 
-/// Two neighbouring elements of the reduction: what one 32-bit register of a fragment holds.
+/// Two adjacent elements of the reduction, which one 32-bit register of a fragment holds.
 pub(crate) type Pair<F> = Vector<F, Const<2>>;
 
-/// Pairs of scratch that the plain form of [`mma`] needs.
+/// Returns the number of pairs of scratch memory that the plain form of [`mma`] needs.
 pub(crate) fn scratch_pairs(engine: Engine, warps: usize) -> usize {
     match engine {
         Engine::Ptx => 1,
@@ -58,8 +57,8 @@ pub(crate) fn scratch_pairs(engine: Engine, warps: usize) -> usize {
     }
 }
 
-/// The address of `memory` in the shared window: what instructions want, and what costs several to find for every
-/// access anew. Plain code has none.
+/// Returns the address of `memory` in the shared window. The instructions take this address, and computing it anew
+/// for every access would cost several instructions. Plain code has no such address.
 #[cube]
 pub(crate) fn address_of<F: Float>(memory: &[F], #[comptime] engine: Engine) -> u32 {
     match comptime!(engine) {
@@ -77,8 +76,8 @@ pub(crate) fn address_of<F: Float>(memory: &[F], #[comptime] engine: Engine) -> 
     }
 }
 
-/// Copies 8 elements of 16 bits from global to shared memory (whose address is `base`), or zeros where `keep` is
-/// false, and then reads nothing, wherever `from_at` is; both addresses are multiples of 16 bytes. Complete after
+/// Copies 8 elements of 16 bits from global to shared memory (whose address is `base`). If `keep` is false, writes
+/// zeros and reads nothing, whatever `from_at` is. Both addresses must be multiples of 16 bytes. Complete after
 /// [`commit`] and [`wait`].
 #[cube]
 #[allow(clippy::too_many_arguments)]
@@ -124,7 +123,7 @@ pub(crate) fn commit(#[comptime] engine: Engine) {
     }
 }
 
-/// Waits until at most `pending` of this unit's groups are under way.
+/// Waits until at most `pending` of this unit's groups of copies are in flight.
 #[cube]
 pub(crate) fn wait(#[comptime] pending: usize, #[comptime] engine: Engine) {
     if comptime!(engine == Engine::Ptx) {
@@ -132,16 +131,16 @@ pub(crate) fn wait(#[comptime] pending: usize, #[comptime] engine: Engine) {
     }
 }
 
-/// The operand that a fragment is of.
+/// Operand that a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Operand {
-    /// 16 rows by 16 of the reduction: one `mma`'s A.
+    /// 16 rows by 16 reduction elements: A of one `mma`.
     A,
-    /// 16 of the reduction by 16 columns: B of two neighbouring `mma`s.
+    /// 16 reduction elements by 16 columns: B of two adjacent `mma`s.
     B,
 }
 
-/// Row and column, inside a 16 × 16 tile stored reduction-major, that lane `lane` addresses for
+/// Returns the row and column, in a 16 × 16 tile stored reduction-major, that lane `lane` addresses for
 /// `ldmatrix.x4.trans`.
 #[cube]
 fn addressed(lane: usize, #[comptime] operand: Operand) -> (usize, usize) {
@@ -152,8 +151,8 @@ fn addressed(lane: usize, #[comptime] operand: Operand) -> (usize, usize) {
     }
 }
 
-/// Loads the fragment of the 16 × 16 tile at `at` of `tile` (whose address is `base`), rows of the reduction `pitch`
-/// elements apart, into registers `to` and following: four pairs.
+/// Loads the fragment of the 16 × 16 tile at offset `at` of `tile` (whose address is `base`), with rows of the
+/// reduction `pitch` elements apart, into four registers starting at `to`, one pair each.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn load_fragment<F: Float>(
@@ -182,7 +181,7 @@ pub(crate) fn load_fragment<F: Float>(
             }
         }
         Engine::Plain => {
-            // Transposed: lane (group, pair) holds column `group` of rows `2 · pair` and the next.
+            // Transposed: lane (group, pair) holds column `group` of rows `2 · pair` and `2 · pair + 1`.
             let (group, pair) = (lane / 4, lane % 4);
             #[unroll]
             for matrix in 0..4usize {
@@ -198,7 +197,7 @@ pub(crate) fn load_fragment<F: Float>(
     }
 }
 
-/// `c + A · B` for one 16 × 8 tile over 16 of the reduction: A in four registers from `a_at`, B in two
+/// Computes `c + A · B` for one 16 × 8 tile over 16 reduction elements: A in four registers from `a_at`, B in two
 /// from `b_at`.
 #[cube]
 #[allow(clippy::too_many_arguments)]
@@ -245,7 +244,7 @@ pub(crate) fn mma<F: Float>(
             let mut d = c;
             #[unroll]
             for i in 0..4usize {
-                // Rows `group` and eight further, columns `2 · pair` and the next.
+                // Rows `group` and `group + 8`, columns `2 · pair` and `2 · pair + 1`.
                 let (upper, column) = (comptime!(i / 2), pair * 2 + i % 2);
                 let mut sum = c.extract(i);
                 #[unroll]

@@ -1,4 +1,4 @@
-//! `mma.sync`, for sm_80 and later: every warp multiplies its part of the tile from the ring.
+//! Kernel for `mma.sync`, on sm_80 and later: every warp multiplies its part of the tile from the ring.
 
 use cubecl::prelude::*;
 
@@ -9,26 +9,26 @@ use super::output::{row_at, store_rows};
 use super::ring::{Placement, Ring, next, slice_of};
 use crate::store::{Store, finish};
 
-/// How a cube divides its work.
+/// Division of a cube's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
-    /// Rows of the group: a multiple of `16 · warps_m`.
+    /// Rows per group: a multiple of `16 · warps_m`.
     pub vector: usize,
-    /// Tokens: a multiple of `16 · warps_n`.
+    /// Tokens per cube: a multiple of `16 · warps_n`.
     pub tokens: usize,
-    /// Kept columns of a stage: a multiple of 16.
+    /// Kept columns per stage: a multiple of 16.
     pub depth: usize,
-    /// Stages of the ring.
+    /// Number of stages in the ring.
     pub stages: usize,
-    /// Warps along the rows.
+    /// Number of warps along the rows.
     pub warps_m: usize,
-    /// Warps along the tokens.
+    /// Number of warps along the tokens.
     pub warps_n: usize,
 }
 
 impl Tile {
-    /// The tile for groups of `vector` rows and few tokens, whose work is the reading of weights: a
-    /// narrow one, many of which share a multiprocessor.
+    /// Returns a narrow tile for groups of `vector` rows and few tokens, where most of the work is reading
+    /// weights: many such tiles share a multiprocessor. Returns `None` if no kernel fits.
     pub fn narrow(vector: usize) -> Option<Self> {
         let warps_m = match vector {
             32 | 64 | 128 => vector / 16,
@@ -37,7 +37,7 @@ impl Tile {
         Some(Self { vector, tokens: 16, depth: 64, stages: 4, warps_m, warps_n: 1 })
     }
 
-    /// The tile for groups of `vector` rows and many tokens, or `None` where no kernel fits.
+    /// Returns the tile for groups of `vector` rows and many tokens, or `None` if no kernel fits.
     pub fn of(vector: usize) -> Option<Self> {
         let (warps_m, warps_n) = match vector {
             32 | 64 => (1, 8),
@@ -59,12 +59,12 @@ impl Tile {
         Ring { vector, tokens, depth, stages, threads, placement: Placement::Padded }
     }
 
-    /// Tiles of 16 along the rows of a warp.
+    /// Returns the number of 16-row tiles per warp.
     fn rows(&self) -> usize {
         self.vector / self.warps_m / 16
     }
 
-    /// Tiles of 8 along the tokens of a warp.
+    /// Returns the number of 8-token tiles per warp.
     fn columns(&self) -> usize {
         self.tokens / self.warps_n / 8
     }
@@ -103,7 +103,7 @@ pub(super) fn mma_kernel<F: Float>(
     )));
 
     let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP);
-    // Where this warp's part of the tile begins.
+    // Origin of this warp's part of the tile.
     let top = warp / comptime!(tile.warps_n) * comptime!(tile.rows() * 16);
     let left = warp % comptime!(tile.warps_n) * comptime!(tile.columns() * 8);
     let group = CUBE_POS_X as usize;
@@ -130,8 +130,8 @@ pub(super) fn mma_kernel<F: Float>(
     let mut ahead = comptime!(tile.stages - 1).runtime();
     for _ in 0..steps {
         wait(comptime!(tile.stages - 2), engine);
-        // Every thread's copies of this stage have landed, and every warp is done with the one before,
-        // whose slot is filled next.
+        // After this barrier, every thread's copies of this stage have landed, and every warp is done with the
+        // previous stage, whose slot is filled next.
         sync_cube();
         fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
         from += comptime!(tile.depth);
@@ -208,7 +208,7 @@ pub(super) fn mma_kernel<F: Float>(
             }
         }
     } else {
-        // The rings' memory becomes the output tile, from which rows leave whole.
+        // Reuses the rings' memory for the output tile, from which whole rows are stored.
         sync_cube();
         #[unroll]
         for i in 0..comptime!(tile.rows()) {

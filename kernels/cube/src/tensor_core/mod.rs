@@ -1,8 +1,8 @@
-//! Shfl-BW on tensor cores: 16-bit values, f32 sums, features-major inside.
+//! Shfl-BW on tensor cores, with 16-bit values, f32 sums, and feature-major activations internally.
 //!
-//! A group of `vector` rows is a dense product whose reduction is gathered: `values [kept, vector]` and
-//! the rows of `x [cols][pitch]` that its ids name are both reduction-major, which is what transposing
-//! loads of fragments want. So no value is stored in any other order than the file's.
+//! A group of `vector` rows is a dense product with a gathered reduction: `values [kept, vector]` and the rows of
+//! `x [cols][pitch]` that its ids select are both reduction-major, as transposing fragment loads require. Values
+//! are therefore stored in the same order as in the file.
 
 mod copies;
 mod forward;

@@ -1,4 +1,4 @@
-//! The way out: whole rows of the output tile, scattered to their places.
+//! Output of the tensor-core kernels: scatters whole rows of the output tile to their places.
 
 use cubecl::prelude::*;
 
@@ -7,19 +7,19 @@ use super::copies::Reach;
 use super::ring::{PIECE, Ring};
 use crate::store::row_of;
 
-/// The row at `place`, or row 0 past the last, where nothing is stored.
+/// Returns the row at `place`, or the row at place 0 if `place` is past the last, where nothing is stored.
 #[cube]
 pub(crate) fn row_at(order: &[u32], place: usize, rows: usize, #[comptime] ordered: bool) -> usize {
-    // An unchecked kernel: whatever the order's buffer holds, the row exists.
+    // Clamps because the kernel is unchecked: the row exists whatever the order buffer holds.
     min(row_of(order, select(place < rows, place, 0), ordered), rows - 1)
 }
 
-/// Eight elements, the first a multiple of eight.
+/// Reads eight elements starting at `from`, a multiple of eight.
 #[cube]
 fn piece_at<F: Float>(tile: &[F], from: usize, #[comptime] engine: Engine) -> Vector<F, Const<8>> {
     match comptime!(engine) {
         Engine::Ptx => tile.as_vectorized().with_vector_size::<Const<8>>()[from / PIECE],
-        // Not every runtime reads shared memory as anything but what it is declared as.
+        // Not every runtime can read shared memory as a type other than the declared one.
         Engine::Plain => {
             let mut piece = Vector::<F, Const<8>>::empty();
             #[unroll]
@@ -31,7 +31,7 @@ fn piece_at<F: Float>(tile: &[F], from: usize, #[comptime] engine: Engine) -> Ve
     }
 }
 
-/// Stores the output tile `[vector][Ring::pitch(tokens)]` to `y [rows][pitch]`, each row to its place.
+/// Stores the output tile `[vector][Ring::pitch(tokens)]` to `y [rows][pitch]`, with each row at its place.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn store_rows<F: Float>(

@@ -1,26 +1,26 @@
-//! The ring of stages in shared memory that asynchronous copies fill ahead of the multiplication.
+//! Ring of stages in shared memory, filled by asynchronous copies ahead of the multiplication.
 
 use cubecl::prelude::*;
 
-/// Elements of a copy: 16 bytes.
+/// Elements per copy: 16 bytes.
 pub(crate) const PIECE: usize = 8;
-/// Elements between two padded rows beyond their length: 16 bytes shift the banks, so that eight rows of
-/// a fragment meet all of them.
+/// Padding elements at the end of a row: shifting the banks by 16 bytes makes eight rows of a fragment cover all
+/// of them.
 const PAD: usize = 8;
-/// Elements of a swizzled row: 128 bytes.
+/// Elements per swizzled row: 128 bytes.
 pub(crate) const SPAN: usize = 64;
 
-/// How a stage's rows lie in shared memory.
+/// Layout of a stage's rows in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Placement {
-    /// One after the other, padded: for `ldmatrix`.
+    /// Consecutive padded rows, for `ldmatrix`.
     Padded,
-    /// In columns of 128 bytes, whose eight pieces are exchanged by the row's number modulo eight: the
-    /// 128-byte swizzle of `wgmma`'s MN-major operands.
+    /// Columns of 128 bytes, whose eight pieces are permuted by the row index modulo eight: the 128-byte swizzle
+    /// of `wgmma`'s MN-major operands.
     Swizzled,
 }
 
-/// One group by a tile of tokens, in stages of kept columns.
+/// Stages of kept columns for one group by a tile of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Ring {
     pub(crate) vector: usize,
@@ -32,12 +32,12 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Elements from one padded row of `width` to the next.
+    /// Returns the number of elements from one padded row of `width` to the next.
     pub(crate) fn pitch(width: usize) -> usize {
         width + PAD
     }
 
-    /// Elements of one operand's stage, `width` to a row.
+    /// Returns the number of elements of one operand's stage, with `width` elements per row.
     pub(crate) fn stage(&self, width: usize) -> usize {
         let row = match self.placement {
             Placement::Padded => Self::pitch(width),
@@ -46,17 +46,17 @@ impl Ring {
         self.depth * row
     }
 
-    /// Elements of one operand's ring.
+    /// Returns the number of elements of one operand's ring.
     fn len(&self, width: usize) -> usize {
         self.stages * self.stage(width)
     }
 
-    /// Rows that all threads copy at once, a piece each.
+    /// Returns the number of rows that all threads copy at once, one piece per thread.
     pub(crate) fn pass(&self, width: usize) -> usize {
         self.threads / (width / PIECE)
     }
 
-    /// Elements from a piece to that of the next pass.
+    /// Returns the number of elements from a piece to that of the next pass.
     pub(crate) fn step(&self, width: usize) -> usize {
         let row = match self.placement {
             Placement::Padded => Self::pitch(width),
@@ -65,17 +65,17 @@ impl Ring {
         self.pass(width) * row
     }
 
-    /// Elements of both rings: the gathered rows of `x`, then the values.
+    /// Returns the number of elements of both rings: the gathered rows of `x`, followed by the values.
     pub(crate) fn memory(&self) -> usize {
         self.values_at() + self.len(self.vector)
     }
 
-    /// Where the values begin.
+    /// Returns the offset at which the values begin.
     pub(crate) fn values_at(&self) -> usize {
         self.len(self.tokens)
     }
 
-    /// Pieces of a stage that one thread copies, at most.
+    /// Returns the maximum number of pieces of a stage that one thread copies.
     pub(crate) fn pieces(&self, width: usize) -> usize {
         self.depth.div_ceil(self.pass(width))
     }
@@ -93,7 +93,7 @@ impl Ring {
         for width in [vector, tokens] {
             assert!(self.threads.is_multiple_of(width / PIECE), "{self:?}: rows of a pass");
             let rows = self.pass(width);
-            // A thread's pieces are exchanged alike in every pass.
+            // A thread's pieces must be swizzled the same way in every pass.
             assert!(
                 self.placement == Placement::Padded || rows.is_multiple_of(8),
                 "{self:?}: swizzle"
@@ -103,7 +103,7 @@ impl Ring {
     }
 }
 
-/// Where this cube's slice of a group's kept columns begins and ends: whole stages of `depth`.
+/// Returns the start and end of this cube's slice of a group's kept columns, in whole stages of `depth`.
 #[cube]
 pub(crate) fn slice_of(offsets: &[u32], group: usize, #[comptime] depth: usize) -> (usize, usize) {
     let (begin, end) = (offsets[group] as usize, offsets[group + 1] as usize);
@@ -113,7 +113,7 @@ pub(crate) fn slice_of(offsets: &[u32], group: usize, #[comptime] depth: usize) 
     (from, min(from + each, end))
 }
 
-/// The slot after this one.
+/// Returns the slot after `slot`, wrapping around at the end of the ring.
 #[cube]
 pub(crate) fn next(slot: usize, #[comptime] ring: Ring) -> usize {
     select(slot + 1 == comptime!(ring.stages), 0, slot + 1)

@@ -6,22 +6,23 @@ use super::{Engine, Kernel, forward};
 use crate::grouped::{self, Grouped};
 use crate::{Activation, Buffer, Call, Major, Operands, Store};
 
-/// Whether this device's tensor cores give what the portable kernel gives: small products on both, compared to
-/// the bit.
+/// Returns `true` if this device's tensor cores give the same results as the portable kernel: small products on
+/// both are compared bit by bit.
 ///
-/// A kernel is compiled for every device of its architecture and executed on few of them before it is
-/// released; dispatch asks this once per device, so that none is trusted that has not run here.
+/// A kernel is compiled for every device of its architecture but is run on few of them before release. Dispatch
+/// calls this function once per device, so that only kernels that have run on the device are trusted.
 pub fn proves_itself(client: &Client, dtype: ElemType, kernel: Kernel) -> bool {
     trial(client, dtype, kernel, Engine::Ptx) == Some(true)
 }
 
-/// Whether a kernel gives the portable one's bits, or nothing where one of them fails to run. The numbers are
-/// such that every sum is exact in f32, whatever its order.
+/// Returns `Some(true)` if a kernel's results are bitwise identical to those of the portable kernel, `Some(false)`
+/// if they differ, or `None` if either fails to run. The numbers are chosen so that every sum is exact in f32,
+/// regardless of order.
 pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -> Option<bool> {
     let weight = Grouped { rows: 2 * kernel.vector() - 3, cols: 1009, vector: kernel.vector() };
-    // More than a tile, so that every warp has some and one tile is not full.
+    // More than one tile, so that every warp has work and one tile is partially filled.
     let tokens = kernel.tokens() + 44;
-    // Two groups of unequal counts, neither of whole stages, one of more than any ring has.
+    // Two groups of different sizes, neither a multiple of a stage, and one with more stages than any ring has.
     let counts = [69, 700];
     let index: Vec<u32> = counts
         .into_iter()
@@ -50,13 +51,13 @@ pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -
             y_major,
             store,
         });
-        // A launch reports its failure here.
+        // Launch failures are reported here.
         client.read_one(y.handle).ok()
     };
     let expected =
         run(&|call| grouped::forward(call, weight, grouped::Kernel::Tiles, None))?.to_vec();
     let slices: &[Option<usize>] = match kernel {
-        // Slices are another kernel.
+        // The sliced variant is a separate kernel.
         Kernel::Mma(_) => &[None, Some(3)],
         Kernel::Wgmma(_) => &[None],
     };
@@ -69,7 +70,7 @@ pub fn trial(client: &Client, dtype: ElemType, kernel: Kernel, engine: Engine) -
     Some(true)
 }
 
-/// Quarters from -3/4 to 3/4.
+/// Returns a buffer of pseudo-random multiples of 1/4, from -3/4 to 3/4.
 fn small(client: &Client, dtype: ElemType, len: usize, seed: u32) -> Buffer {
     let mut state = seed.wrapping_mul(2_654_435_761);
     let numbers = std::iter::repeat_with(|| {

@@ -1,9 +1,9 @@
-//! The multiplication of a warpgroup over one stage of the ring, in PTX and in plain code.
+//! Multiplication of a warpgroup over one stage of the ring, in PTX and in plain code.
 //!
-//! The instruction accumulates in place, but inline PTX has no operand that is both read and written
-//! here: the text moves the old sums to the new ones first, and the assembler folds the moves away (with twice
-//! the sums, 128 rows would spill, which `tests/gpu/compile.py` refuses). Each block of text ends with its own
-//! wait, so that no register is in flight between two of them.
+//! The instruction accumulates in place, but inline PTX has no operand here that is both read and written. The
+//! text therefore moves the old sums to the new ones first, and the assembler folds the moves away (with twice the
+//! sums, 128 rows would spill, which `tests/gpu/compile.py` rejects). Each block of text ends with its own wait,
+//! so that no register is in flight between two blocks.
 
 use cubecl::prelude::*;
 
@@ -13,14 +13,15 @@ use super::{Engine, WideTile};
 
 /// Threads that issue one instruction together.
 pub(super) const WARPGROUP: usize = 4 * WARP;
-/// Rows of the instruction.
+/// Rows per instruction.
 pub(super) const ROWS: usize = 64;
-/// Bytes of a swizzled row: 64 elements.
+/// Bytes per swizzled row: 64 elements.
 pub(super) const SPAN_BYTES: usize = 2 * SPAN;
 /// Bytes of eight swizzled rows: the stride between reduction steps of eight.
 const ATOM_BYTES: usize = 8 * SPAN_BYTES;
 
-/// Elements of a vector that holds all sums, or one: only PTX wants them in one value.
+/// Returns the number of elements per vector: all of a thread's sums for PTX, which needs them in one value,
+/// otherwise one.
 pub(super) fn lanes(tile: WideTile, engine: Engine) -> usize {
     match engine {
         Engine::Ptx => tile.sums(),
@@ -28,8 +29,8 @@ pub(super) fn lanes(tile: WideTile, engine: Engine) -> usize {
     }
 }
 
-/// The PTX of a stage: `%0..` the new sums, then the old ones and the lower words of the two descriptors, whose upper
-/// word is a constant.
+/// Returns the PTX of a stage: `%0..` are the new sums, followed by the old ones and the lower words of the two
+/// descriptors, whose upper word is a constant.
 fn text(tile: WideTile, element: Element) -> String {
     let (sums, width, element) = (tile.sums(), tile.width(), element.ptx());
     let list: Vec<String> = (0..sums).map(|i| format!("%{i}")).collect();
@@ -42,7 +43,7 @@ fn text(tile: WideTile, element: Element) -> String {
     text += &format!("mov.u32 h, {};\n", DESCRIPTOR_HIGH);
     text += "wgmma.fence.sync.aligned;\n";
     for step in 0..tile.depth / 16 {
-        // Descriptors count in 16 bytes.
+        // Descriptors count in units of 16 bytes.
         let step = step * 2 * ATOM_BYTES / 16;
         text += &format!(
             "add.u32 x, %{}, {step}; add.u32 y, %{}, {step}; mov.b64 a, {{x, h}}; mov.b64 b, {{y, h}};\n",
@@ -57,18 +58,19 @@ fn text(tile: WideTile, element: Element) -> String {
     text + "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }\n"
 }
 
-/// Of a matrix descriptor, the stride between reduction steps of eight and the swizzle (PTX ISA, "Matrix descriptor
-/// format").
+/// Upper word of a matrix descriptor: the stride between reduction steps of eight and the swizzle (PTX ISA,
+/// "Matrix descriptor format").
 const DESCRIPTOR_HIGH: u32 = (ATOM_BYTES as u32) >> 4 | 1 << 30;
 
-/// The lower word: the address of the operand at `at` of the memory at `base`, and the stride between columns.
+/// Returns the lower word of a matrix descriptor: the address of the operand at offset `at` of the memory at
+/// `base`, and the stride between columns.
 #[cube]
 fn descriptor(base: u32, at: usize, #[comptime] tile: WideTile) -> u32 {
-    // In units of 16 bytes, of which the address has 14 bits: more than there is shared memory.
+    // In units of 16 bytes, in which the address has 14 bits: more than shared memory needs.
     base / 16 + at as u32 / 8 + comptime!((tile.leading() as u32) >> 4 << 16)
 }
 
-/// `sums + A · B` over one stage: A at `a`, B at `b`.
+/// Adds `A · B` over one stage to `sums`, with A at offset `a` and B at offset `b`.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(super) fn multiply<F: Float, N: Size>(
@@ -111,16 +113,16 @@ pub(super) fn multiply<F: Float, N: Size>(
     }
 }
 
-/// Row and token, inside a warpgroup's part, of this thread's first sum. Sum `i` is `i % 4 / 2 · 8` rows
-/// and `i / 4 · 8 + i % 2` tokens further (PTX ISA, "Register fragments for wgmma.mma_async").
+/// Returns the row and token, within a warpgroup's part, of this thread's first sum. Sum `i` is `i % 4 / 2 · 8`
+/// rows and `i / 4 · 8 + i % 2` tokens further (PTX ISA, "Register fragments for wgmma.mma_async").
 #[cube]
 pub(super) fn held() -> (usize, usize) {
     let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP % 4);
     (warp * 16 + lane / 4, lane % 4 * 2)
 }
 
-/// Where the hardware finds element `mn` of reduction step `k` of an operand, by the strides of the
-/// descriptor and the swizzle.
+/// Returns the offset at which the hardware finds element `mn` of reduction step `k` of an operand, according to
+/// the strides of the descriptor and the swizzle.
 #[cube]
 fn described(mn: usize, k: usize, #[comptime] tile: WideTile) -> usize {
     let byte = mn / SPAN * comptime!(tile.leading())

@@ -1,6 +1,6 @@
-//! `wgmma`, on Hopper: four warps together multiply 64 rows straight from the ring's shared memory, whose
-//! rows lie in the 128-byte swizzle. Both operands are MN-major there: a stage is stored as it is
-//! gathered, and the instruction transposes.
+//! Kernel for `wgmma`, on Hopper: four warps together multiply 64 rows directly from the ring's shared memory,
+//! whose rows use the 128-byte swizzle. Both operands are MN-major there: a stage is stored as it is gathered, and
+//! the instruction transposes it.
 
 use cubecl::prelude::*;
 
@@ -12,26 +12,27 @@ use super::ring::{Placement, Ring, SPAN, next, slice_of};
 use super::warpgroup::{ROWS, SPAN_BYTES, WARPGROUP, held, lanes, multiply};
 use crate::store::{Store, finish};
 
-/// How a cube divides its work: one warpgroup for each 64 rows, or for each share of the tokens.
+/// Division of a cube's work: one warpgroup for each 64 rows and each share of the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WideTile {
-    /// Rows of the group: 64 or 128.
+    /// Rows per group: 64 or 128.
     pub vector: usize,
-    /// Tokens.
+    /// Tokens per cube.
     pub tokens: usize,
-    /// Kept columns of a stage: a multiple of 16.
+    /// Kept columns per stage: a multiple of 16.
     pub depth: usize,
-    /// Stages of the ring.
+    /// Number of stages in the ring.
     pub stages: usize,
-    /// Warpgroups along the tokens.
+    /// Number of warpgroups along the tokens.
     pub across: usize,
 }
 
 impl WideTile {
-    /// The tiles for groups of `vector` rows, first the one to run unmeasured; none where no kernel fits.
+    /// Returns the tiles for groups of `vector` rows, starting with the one to run without measurement; empty if
+    /// no kernel fits.
     ///
-    /// One of each two takes half of a multiprocessor's shared memory, so that two cubes hide each other's ends; the
-    /// other takes all of it and reads less of `x` or of the weights for each product.
+    /// One tile of each pair takes half of a multiprocessor's shared memory, so that two cubes hide each other's
+    /// epilogues; the other takes all of it and reads less of `x` or of the weights for each product.
     pub fn of(vector: usize) -> &'static [Self] {
         match vector {
             64 => &[
@@ -59,17 +60,17 @@ impl WideTile {
         Ring { vector, tokens, depth, stages, threads, placement: Placement::Swizzled }
     }
 
-    /// Tokens of a warpgroup: the width of the instruction.
+    /// Returns the number of tokens per warpgroup: the width of the instruction.
     pub(super) fn width(&self) -> usize {
         self.tokens / self.across
     }
 
-    /// Sums of a thread.
+    /// Returns the number of sums per thread.
     pub(super) fn sums(&self) -> usize {
         self.width() / 2
     }
 
-    /// Bytes between two columns of 64 elements.
+    /// Returns the number of bytes between two columns of 64 elements.
     pub(super) fn leading(&self) -> usize {
         self.depth * SPAN_BYTES
     }
@@ -98,11 +99,11 @@ pub(super) fn wgmma_kernel<F: Float>(
     let ring = comptime!(tile.ring());
     let mut memory = Shared::<[F]>::new_aligned_slice(comptime!(tile.ring().memory()), 1024usize);
 
-    // Where this warpgroup's part of the tile begins.
+    // Origin of this warpgroup's part of the tile.
     let warpgroup = UNIT_POS as usize / WARPGROUP;
     let top = warpgroup / comptime!(tile.across) * ROWS;
     let left = warpgroup % comptime!(tile.across) * comptime!(tile.width());
-    // Half of the warpgroups multiply while the others tell the copies, and the other way round.
+    // Half of the warpgroups multiply while the others issue the copies, and vice versa.
     let multiplies_first = warpgroup % 2 == 1;
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
@@ -115,7 +116,7 @@ pub(super) fn wgmma_kernel<F: Float>(
         sums[i] = Vector::new(0.0);
     }
 
-    // Its operands in the first slot.
+    // Offsets of this warpgroup's operands in the first slot.
     let first_a = comptime!(ring.values_at()) + top * comptime!(tile.depth);
     let first_b = left * comptime!(tile.depth);
     let mut ids = Array::<u32>::new(comptime!(tile.ring().ids()));
@@ -127,7 +128,7 @@ pub(super) fn wgmma_kernel<F: Float>(
         read_ids(&mut ids, columns, from, &reach, ring);
     }
 
-    // The ids that are read before a stage is multiplied are of the next copies.
+    // The ids read before a stage is multiplied are those of the next copies.
     let lead = select(multiplies_first, 0, comptime!(tile.depth));
     let steps = (end - begin).div_ceil(comptime!(tile.depth));
     let mut slot = 0usize;
@@ -135,16 +136,16 @@ pub(super) fn wgmma_kernel<F: Float>(
     for _ in 0..steps {
         wait(comptime!(tile.stages - 2), engine);
         if comptime!(engine == Engine::Ptx) {
-            // Copies write as threads do, `wgmma` reads as the asynchronous proxy does.
+            // Copies write through the generic proxy, but `wgmma` reads through the asynchronous proxy.
             gpu_asm!("fence.proxy.async.shared::cta;");
         }
-        // Every thread's copies of this stage have landed, and every warp is done with the one before,
-        // whose slot is filled next.
+        // After this barrier, every thread's copies of this stage have landed, and every warp is done with the
+        // previous stage, whose slot is filled next.
         sync_cube();
         if !multiplies_first {
             fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
         }
-        // They come while it multiplies, so that the next fence has no loads to wait for.
+        // The ids are loaded during the multiplication, so that the next fence has no loads to wait for.
         read_ids(&mut ids, columns, from + lead, &reach, ring);
         let a = first_a + slot * comptime!(tile.depth * tile.vector);
         let b = first_b + slot * comptime!(tile.depth * tile.tokens);
@@ -157,7 +158,7 @@ pub(super) fn wgmma_kernel<F: Float>(
         slot = next(slot, ring);
     }
 
-    // The rings' memory becomes the output tile, from which rows leave whole.
+    // Reuses the rings' memory for the output tile, from which whole rows are stored.
     wait(0usize, engine);
     sync_cube();
     let (line, column) = held();

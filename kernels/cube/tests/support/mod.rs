@@ -1,4 +1,4 @@
-//! Packed random weights on a device, and the product they must give.
+//! Random packed weights on a device, and the products that they must give.
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
@@ -27,9 +27,9 @@ pub fn noise(count: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// A type of activations and values.
+/// Dtype of activations and values.
 pub trait Number: CubeElement + Scalar + Copy {
-    /// Relative to the sum of the sizes of a product's terms.
+    /// Tolerance relative to the sum of the magnitudes of a product's terms.
     const ERROR: f64;
 
     fn of(value: f32) -> Self;
@@ -47,7 +47,7 @@ pub trait Number: CubeElement + Scalar + Copy {
         values.iter().map(|v| v.f32()).collect()
     }
 
-    /// Reads a buffer back, where errors of a launch show.
+    /// Reads a buffer back, which reports launch errors.
     fn read(client: &Client, buffer: &Buffer) -> Vec<f32> {
         let bytes = client.read_one(buffer.handle.clone()).expect("the launch ran");
         Self::back(&Self::from_bytes(&bytes)[..buffer.len])
@@ -87,7 +87,7 @@ impl Number for bf16 {
     }
 }
 
-/// A packed weight on a device, `x` and `bias` left empty.
+/// Packed weight on a device, with `x` and `bias` left empty.
 pub struct Case {
     pub name: String,
     pub family: Family,
@@ -100,7 +100,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A random weight, or nothing where the pattern keeps nothing at this sparsity.
+    /// Returns a random weight, or `None` if the pattern keeps nothing at this sparsity.
     pub fn new<F: Number>(
         client: &Client,
         text: &str,
@@ -129,7 +129,7 @@ impl Case {
         Some(Self { name, family, operands, dense: packed.unpack(), kept, rows, cols })
     }
 
-    /// The kernel for many tokens.
+    /// Runs the kernel for many tokens.
     pub fn forward(&self, call: &Call<'_>) {
         match self.family {
             Family::Grouped(weight) => grouped::forward(call, weight, grouped::Kernel::Tiles, None),
@@ -139,7 +139,7 @@ impl Case {
         }
     }
 
-    /// The kernel for few tokens.
+    /// Runs the kernel for few tokens.
     pub fn decode(&self, call: &Call<'_>, slices: Option<usize>) {
         match self.family {
             Family::Grouped(weight) => {
@@ -151,7 +151,7 @@ impl Case {
         }
     }
 
-    /// Runs `forward` on random inputs and holds its answer against the product.
+    /// Runs `forward` on random inputs and checks its result against the product.
     pub fn check<F: Number>(
         &self,
         client: &Client,
@@ -175,8 +175,8 @@ impl Case {
         self.assert_product(&y, &F::back(&x), bias.then(|| F::back(&b)), activation, F::ERROR);
     }
 
-    /// Runs `forward` with inputs and outputs in every order, which must not change a bit; what fills tokens up
-    /// to the pitch is not read.
+    /// Runs `forward` with every layout of inputs and outputs, all of which must be bitwise identical; the padding
+    /// of tokens up to the pitch is not read.
     pub fn check_majors<F: Number>(
         &self,
         client: &Client,
@@ -198,7 +198,7 @@ impl Case {
                 bias: Buffer::of(client, &bias),
                 ..self.operands.clone()
             };
-            // As the other checks have it: a store of its own would be one kernel more to compile.
+            // Same store as in the other checks: a different one would be one more kernel to compile.
             let store = Store { bias: true, activation: Activation::Relu };
             let dtype = F::elem();
             forward(&Call { client, dtype, operands, y: &y, tokens, x_major, y_major, store });
@@ -219,7 +219,8 @@ impl Case {
         assert_eq!(run(Major::Features, Major::Tokens), expected, "{} {tokens} tokens", self.name);
     }
 
-    /// `y [tokens, rows]` within `error` of the sum of the sizes of its terms.
+    /// Asserts that `y [tokens, rows]` is within `error` of the product, relative to 1 plus the sum of the
+    /// magnitudes of its terms.
     pub fn assert_product(
         &self,
         y: &[f32],
@@ -261,7 +262,7 @@ struct LaidOut {
     order: Vec<u32>,
 }
 
-/// The layouts of the crate's documentation, spelled out once more, independently of whoever uploads.
+/// Builds the layouts of the crate's documentation, independently of the code that uploads weights.
 fn lay_out(packed: &Packed) -> LaidOut {
     match packed {
         Packed::Grouped(p) => {
@@ -301,7 +302,7 @@ fn lay_out(packed: &Packed) -> LaidOut {
     }
 }
 
-/// Words, counted as what the kernel counts: ids, or bytes.
+/// Uploads words, with the length in the unit that the kernel counts: ids or bytes.
 fn index_buffer(client: &Client, family: Family, words: &[u32]) -> Buffer {
     let mut buffer = Buffer::of(client, words);
     if let Family::Balanced(_) = family {

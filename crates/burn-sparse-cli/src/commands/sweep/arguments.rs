@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use burn_sparse_models::sweep::Method;
+use burn_sparse_run::sweep::Method;
 use clap::Args;
 
 use crate::args::{Patterns, method, patterns};

@@ -1,7 +1,7 @@
 use burn_sparse::checkpoint::write_atomically;
-use burn_sparse_models::run::RunError;
-use burn_sparse_models::sweep::{self, Spread, SweepReport};
-use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use burn_sparse_run::run::RunError;
+use burn_sparse_run::sweep::{self, Spread, SweepPlace, SweepReport};
+use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
 use super::super::Failure;
@@ -42,8 +42,8 @@ impl TaskVisitor for Train<'_> {
         let mut done = |run: &str, metric: &Metric| {
             print(&format!("{run}: {metric}"));
         };
-        let data_dir = arguments.data_dir.as_deref();
-        sweep::sweep(&task, sweep, data_dir, folder, device, &mut progress, &mut done)
+        let place = SweepPlace { data_dir: arguments.data_dir.as_deref(), folder, device };
+        sweep::sweep(&task, sweep, place, &mut progress, &mut done)
     }
 }
 

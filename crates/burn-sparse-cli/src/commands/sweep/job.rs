@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use burn::tensor::Device;
-use burn_sparse_models::sweep::Sweep;
+use burn_sparse_run::sweep::Sweep;
 
 use super::SweepArguments;
 

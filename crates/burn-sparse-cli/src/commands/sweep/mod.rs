@@ -7,11 +7,12 @@ mod sensitivity;
 
 use std::path::{Path, PathBuf};
 
-use burn_sparse_models::sweep::{Method, Sweep};
+use burn_sparse_run::sweep::{Method, Sweep};
 
 pub(crate) use arguments::SweepArguments;
 
 use super::{Failure, recipe};
+use crate::costs;
 use crate::device::device;
 use job::Job;
 
@@ -21,6 +22,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         return Err("the recipe has no [[prune]] table: there is nothing to vary".into());
     }
     let device = device(&arguments.device, None)?;
+    costs::install()?;
     let as_it_is = Method { name: String::new(), sets: Vec::new() };
     let sweep = Sweep {
         methods: match arguments.methods.is_empty() {

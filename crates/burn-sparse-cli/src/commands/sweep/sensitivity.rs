@@ -1,9 +1,9 @@
 use std::path::Path;
 
 use burn_sparse::checkpoint::write_atomically;
-use burn_sparse_models::run::RunError;
-use burn_sparse_models::sweep::{self, Sensitivity, Sweep};
-use burn_sparse_models::{Metric, Task, TaskVisitor, with_task};
+use burn_sparse_run::run::RunError;
+use burn_sparse_run::sweep::{self, Sensitivity, SensitivityEvent, Sweep, SweepPlace};
+use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
 use super::super::Failure;
@@ -57,13 +57,16 @@ impl TaskVisitor for Try<'_> {
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let Job { sweep, arguments, folder, device } = self.0;
         let mut progress = Progress::of_many();
-        let (print, say) = (progress.lines(), progress.lines());
-        let mut done = |run: &str, metric: &Metric| print(&format!("{run}: {metric}"));
-        let mut tried = |trial: &sweep::Trial| {
-            say(&format!("{} {} {:.1} %", trial.name, trial.pattern, 100.0 * trial.sparsity));
+        let print = progress.lines();
+        let mut watch = |event: SensitivityEvent<'_>| match event {
+            SensitivityEvent::Run(run, metric) => print(&format!("{run}: {metric}")),
+            SensitivityEvent::Trial(trial) => {
+                let percent = 100.0 * trial.sparsity;
+                print(&format!("{} {} {percent:.1} %", trial.name, trial.pattern));
+            }
         };
-        let (data_dir, progress) = (arguments.data_dir.as_deref(), &mut progress);
-        sweep::sensitivity(&task, sweep, data_dir, folder, device, progress, &mut done, &mut tried)
+        let place = SweepPlace { data_dir: arguments.data_dir.as_deref(), folder, device };
+        sweep::sensitivity(&task, sweep, place, &mut progress, &mut watch)
     }
 }
 

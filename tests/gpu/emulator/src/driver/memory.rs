@@ -9,7 +9,7 @@ use crate::machine::global::{self, Global};
 unsafe fn allocate(to: *mut u64, bytes: usize) -> u32 {
     match global::allocate(bytes) {
         _ if bytes == 0 => INVALID_VALUE,
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the driver API's contract.
         Some(address) => unsafe { answer(to, address) },
         None => OUT_OF_MEMORY,
     }
@@ -24,19 +24,20 @@ fn free(address: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { allocate(address, bytes) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, _: *mut c_void) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { allocate(address, bytes) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) -> u32 {
-    // SAFETY: the caller's; addresses and pointers are alike.
+    // SAFETY: the caller upholds the driver API's contract; device addresses and host pointers have the same
+    // representation.
     unsafe { allocate(pointer.cast(), bytes) }
 }
 
@@ -55,7 +56,7 @@ unsafe extern "C" fn cuMemFreeHost(pointer: *mut c_void) -> u32 {
     free(pointer as u64)
 }
 
-/// Copies between the device and the host; `device` must be allocated there.
+/// Converts the outcome of a copy to a status and reports an error.
 fn copied(done: Result<(), String>) -> u32 {
     match done {
         Ok(()) => status(),
@@ -64,12 +65,12 @@ fn copied(done: Result<(), String>) -> u32 {
 }
 
 unsafe fn host_to_device(to: u64, from: *const c_void, bytes: usize) -> Result<(), String> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     Global::now().write(to, unsafe { std::slice::from_raw_parts(from.cast(), bytes) })
 }
 
 unsafe fn device_to_host(to: *mut c_void, from: u64, bytes: usize) -> Result<(), String> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     Global::now().read(from, unsafe { std::slice::from_raw_parts_mut(to.cast(), bytes) })
 }
 
@@ -86,7 +87,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     bytes: usize,
     _: *mut c_void,
 ) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     copied(unsafe { host_to_device(to, from, bytes) })
 }
 
@@ -97,7 +98,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     bytes: usize,
     _: *mut c_void,
 ) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     copied(unsafe { device_to_host(to, from, bytes) })
 }
 
@@ -111,12 +112,12 @@ unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, _: *mut c
     copied(Global::now().write(to, &vec![value; bytes]))
 }
 
-/// One side of a [`Rectangle`].
+/// Source or destination of a [`Rectangle`].
 #[repr(C)]
 struct Side {
     x: usize,
     y: usize,
-    /// 1 is the host, 2 the device.
+    /// 1 for the host, 2 for the device.
     kind: u32,
     host: *mut c_void,
     device: u64,
@@ -135,12 +136,12 @@ struct Rectangle {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Rectangle, _: *mut c_void) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     let Rectangle { from, to, width, height } = unsafe { &*copy };
     for line in 0..*height {
         let place = |side: &Side| (side.y + line) * side.pitch + side.x;
         let (from_at, to_at) = (place(from), place(to));
-        // SAFETY: the caller's: the lines of both rectangles are valid.
+        // SAFETY: the caller guarantees that the rows of both rectangles are valid.
         let done = unsafe {
             match (from.kind, to.kind) {
                 (1, 2) => {

@@ -1,8 +1,8 @@
-//! The functions of the CUDA driver API that `cubecl-cuda` calls, by their names there. Everything is done when
-//! a call returns, so that streams and events have nothing to wait for.
+//! The CUDA driver API functions that `cubecl-cuda` calls, under their original names. Every call completes before it
+//! returns, so that streams and events have nothing to wait for.
 //!
-//! Their safety is the driver's: pointers are valid for what a call reads or writes, and handles are those that
-//! another call here has given.
+//! Their safety contract is the driver's: pointers are valid for what a call reads or writes, and handles were returned
+//! by another call here.
 
 mod device;
 mod memory;

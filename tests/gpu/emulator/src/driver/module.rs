@@ -13,13 +13,13 @@ use crate::text::kernels;
 /// `CUfunction_attribute`.
 const MAX_DYNAMIC_SHARED_SIZE_BYTES: u32 = 8;
 
-/// Kernels by their names. Modules are never unloaded: functions point into them.
+/// Kernels by name. Modules are never unloaded because function handles point into them.
 type Module = HashMap<String, Function>;
 
-/// What a program holds by a handle.
+/// Object that a function handle points to.
 struct Function {
     kernel: Kernel,
-    /// Bytes of shared memory that a launch may ask for.
+    /// Dynamic shared memory that a launch may request, in bytes.
     most_shared: AtomicU32,
 }
 
@@ -33,12 +33,12 @@ fn load(ptx: &str) -> Result<Module, String> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *const c_void) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     let Ok(ptx) = unsafe { CStr::from_ptr(image.cast::<c_char>()) }.to_str() else {
         return refuse("a module that is no text", INVALID_PTX);
     };
     match load(ptx) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the driver API's contract.
         Ok(loaded) => unsafe { answer(module, Box::into_raw(Box::new(loaded)).cast()) },
         Err(error) => refuse(&error, INVALID_PTX),
     }
@@ -55,10 +55,10 @@ unsafe extern "C" fn cuModuleGetFunction(
     module: *mut c_void,
     name: *const c_char,
 ) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     let (module, name) = unsafe { (&*module.cast::<Module>(), CStr::from_ptr(name)) };
     match name.to_str().ok().and_then(|name| module.get(name)) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the driver API's contract.
         Some(found) => unsafe { answer(function, std::ptr::from_ref(found).cast_mut().cast()) },
         None => NOT_FOUND,
     }
@@ -66,7 +66,7 @@ unsafe extern "C" fn cuModuleGetFunction(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncSetAttribute(function: *mut c_void, attribute: u32, value: i32) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     let Function { kernel, most_shared } = unsafe { &*function.cast::<Function>() };
     if attribute == MAX_DYNAMIC_SHARED_SIZE_BYTES {
         let bytes = u32::try_from(value).unwrap_or(u32::MAX);
@@ -99,7 +99,7 @@ unsafe extern "C" fn cuLaunchKernel(
     if status() != 0 {
         return status();
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     let Function { kernel, most_shared } = unsafe { &*function.cast::<Function>() };
     let threads = [threads_x, threads_y, threads_z];
     let grid = Grid { blocks: [blocks_x, blocks_y, blocks_z], threads, shared: shared as usize };
@@ -111,7 +111,7 @@ unsafe extern "C" fn cuLaunchKernel(
     let end = kernel.parameters.last().map_or(0, |(bytes, at)| at + bytes);
     let mut values = vec![0_u8; end];
     for (i, (bytes, at)) in kernel.parameters.iter().enumerate() {
-        // SAFETY: the caller's: each points to a parameter of the kernel's size.
+        // SAFETY: the caller guarantees that each entry points to a value of the parameter's size.
         unsafe {
             let from = parameters.add(i).read().cast::<u8>();
             std::ptr::copy_nonoverlapping(from, values[*at..].as_mut_ptr(), *bytes);

@@ -1,4 +1,4 @@
-//! What calls return: `CUresult`, by its numbers in `cuda.h`.
+//! Status codes that calls return: `CUresult`, by its numbers in `cuda.h`.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,22 +12,22 @@ pub(super) const NOT_FOUND: u32 = 500;
 pub(super) const LAUNCH_FAILED: u32 = 719;
 pub(super) const NOT_SUPPORTED: u32 = 801;
 
-/// The device once a kernel has failed: every call says so from then on.
+/// Status of the device: `LAUNCH_FAILED` once a kernel has failed, which [`status`] then always returns.
 static LOST: AtomicU32 = AtomicU32::new(SUCCESS);
 
-/// Says on standard error why a call fails.
+/// Prints on standard error why a call fails, and returns `status`.
 pub(super) fn refuse(why: &str, status: u32) -> u32 {
     eprintln!("cuda emulator: {why}");
     status
 }
 
-/// A kernel has failed.
+/// Marks the device as lost after a kernel has failed.
 pub(super) fn lose(why: &str) -> u32 {
     LOST.store(LAUNCH_FAILED, Ordering::Release);
     refuse(why, LAUNCH_FAILED)
 }
 
-/// Success, unless a kernel has failed before.
+/// Returns success, unless a kernel has failed before.
 pub(super) fn status() -> u32 {
     LOST.load(Ordering::Acquire)
 }
@@ -49,13 +49,13 @@ fn describe(status: u32) -> Option<&'static CStr> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorName(error: u32, name: *mut *const c_char) -> u32 {
     let Some(found) = describe(error) else { return INVALID_VALUE };
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { name.write(found.as_ptr()) };
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorString(error: u32, text: *mut *const c_char) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { cuGetErrorName(error, text) }
 }

@@ -1,4 +1,4 @@
-//! Streams and events: every call is done when it returns, so an event is the time it was recorded at.
+//! Streams and events. Every call completes before it returns, so an event is the time at which it was recorded.
 
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -7,18 +7,18 @@ use std::time::Instant;
 use super::device::answer;
 use super::status::{INVALID_VALUE, status};
 
-/// Handles that are never looked at.
+/// Handle of every stream; it is never dereferenced.
 const STREAM: *mut c_void = std::ptr::without_provenance_mut(2);
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, _: u32) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { answer(stream, STREAM) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreateWithPriority(stream: *mut *mut c_void, _: u32, _: i32) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { answer(stream, STREAM) }
 }
 
@@ -37,25 +37,25 @@ unsafe extern "C" fn cuStreamWaitEvent(_: *mut c_void, _: *mut c_void, _: u32) -
     status()
 }
 
-/// When an event was recorded.
+/// Time at which an event was recorded.
 type Event = Mutex<Option<Instant>>;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, _: u32) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { answer(event, Box::into_raw(Box::new(Event::default())).cast()) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> u32 {
-    // SAFETY: the caller's: `cuEventCreate` made it, and nobody uses it any more.
+    // SAFETY: the caller guarantees that `cuEventCreate` made the event and that it is no longer used.
     drop(unsafe { Box::from_raw(event.cast::<Event>()) });
     status()
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventRecord(event: *mut c_void, _: *mut c_void) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     if let Ok(mut time) = unsafe { &*event.cast::<Event>() }.lock() {
         *time = Some(Instant::now());
     }
@@ -78,13 +78,13 @@ unsafe extern "C" fn cuEventElapsedTime(
     start: *mut c_void,
     end: *mut c_void,
 ) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     let [start, end] = [start, end].map(|event| unsafe { &*event.cast::<Event>() });
     let time = |event: &Event| event.lock().ok().and_then(|time| *time);
     match time(start).zip(time(end)) {
         Some((start, end)) => {
             let passed = end.saturating_duration_since(start).as_secs_f32();
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the driver API's contract.
             unsafe { answer(milliseconds, passed * 1e3) }
         }
         None => INVALID_VALUE,
@@ -97,6 +97,6 @@ unsafe extern "C" fn cuEventElapsedTime_v2(
     start: *mut c_void,
     end: *mut c_void,
 ) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { cuEventElapsedTime(milliseconds, start, end) }
 }

@@ -1,4 +1,4 @@
-//! Tensor maps, for the bulk copies that read them.
+//! Creates tensor maps for the bulk copies that read them.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ use crate::machine::tensor_map::TensorMap;
 #[repr(C, align(64))]
 struct Opaque([u64; 16]);
 
-/// Bytes of a `CUtensorMapDataType`, by its number in `cuda.h`.
+/// Returns the bytes of an element of a `CUtensorMapDataType`, by its number in `cuda.h`.
 fn bytes(data_type: u32) -> Option<u64> {
     Some(match data_type {
         0 => 1,
@@ -41,7 +41,8 @@ unsafe extern "C" fn cuTensorMapEncodeTiled(
     let (Some(element), 1..=5) = (bytes(data_type), axes) else {
         return refuse(&format!("a tensor map of type {data_type}, {axes} axes"), NOT_SUPPORTED);
     };
-    // SAFETY: the caller's: each has an entry for every axis, the strides for all but the innermost.
+    // SAFETY: the caller guarantees that each array has an entry for every axis, and the strides for all but the
+    // innermost.
     let (sizes, outer, boxes, steps) = unsafe {
         (
             std::slice::from_raw_parts(sizes, axes).to_vec(),
@@ -65,11 +66,11 @@ unsafe extern "C" fn cuTensorMapEncodeTiled(
     if !tensor.is_valid() {
         return INVALID_VALUE;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the driver API's contract.
     unsafe { answer(map, Opaque(tensor.words())) }
 }
 
-/// Not emulated: whoever asks takes another kernel.
+/// Not emulated: callers choose another kernel.
 #[unsafe(no_mangle)]
 extern "C" fn cuTensorMapEncodeIm2col() -> u32 {
     NOT_SUPPORTED

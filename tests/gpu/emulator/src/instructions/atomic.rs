@@ -9,16 +9,16 @@ use crate::machine::warp::{Machine, Warp};
 use crate::machine::window::Space;
 use crate::text::{Argument, Reg, size_of};
 
-/// One atomic operation, of a number or of a vector of them.
+/// One atomic operation on a scalar or a vector.
 #[derive(Debug)]
 pub(crate) struct Atomic {
     at: Address,
     bytes: usize,
     to: Option<Vec<Reg>>,
     from: Vec<Reg>,
-    /// What `cas` compares the old value with.
+    /// Value that `cas` compares the old value with.
     expected: Option<Reg>,
-    /// The new value from the old one and the operand.
+    /// Computes the new value from the old one and the operand.
     run: Alu,
 }
 

@@ -1,5 +1,5 @@
-//! `cp.async.bulk`: copies of whole pieces of memory or boxes of tensors, which one thread starts and an `mbarrier`
-//! sees arrive. What leaves shared memory does so at once.
+//! `cp.async.bulk`: copies of contiguous memory or of boxes of tensors, which one thread starts and whose completion an
+//! `mbarrier` tracks. Copies out of shared memory complete immediately.
 
 use super::decode::{address, reg};
 use super::op::Address;
@@ -12,11 +12,11 @@ use crate::text::{Argument, Reg};
 
 #[derive(Debug)]
 pub(crate) enum Bulk {
-    /// From global to shared memory.
+    /// Copies contiguous bytes from global to shared memory.
     Copy { to: Address, from: Address, bytes: Reg, mbarrier: Address },
-    /// A box of a tensor to shared memory.
+    /// Copies a box of a tensor to shared memory.
     Load { to: Address, map: Address, at: Vec<Reg>, mbarrier: Address },
-    /// A box of a tensor from shared memory.
+    /// Copies a box of a tensor from shared memory.
     Store { map: Address, at: Vec<Reg>, from: Address },
 }
 

@@ -1,4 +1,4 @@
-//! `cvt`: between types, with their roundings.
+//! `cvt`: conversions between types, with their rounding modes.
 
 use half::{bf16, f16};
 
@@ -6,7 +6,7 @@ use crate::instructions::arithmetic::{down, to_zero, up};
 use crate::instructions::value::Value;
 use crate::text::size_of;
 
-/// A conversion, decoded.
+/// A decoded conversion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Convert {
     to: Kind,
@@ -14,7 +14,7 @@ pub(crate) struct Convert {
     round: Round,
     saturate: bool,
     relu: bool,
-    /// Both halves of the result have a source of their own.
+    /// `true` if each half of the result has its own source.
     pub packed: bool,
 }
 
@@ -68,7 +68,7 @@ impl Convert {
             () if modifier(&["rp", "rpi"]) => Round::Up,
             () => Round::Nearest,
         };
-        // `cvt.rni.f32.f32` rounds to a whole number, as every conversion to integers does.
+        // `cvt.rni.f32.f32` rounds to a whole number, as every conversion to integers does; it is rejected below.
         let packed = to_name.ends_with("x2");
         Some(Self {
             to,
@@ -81,7 +81,7 @@ impl Convert {
         .filter(|_| !to.float() || !from.float() || !modifier(&["rzi", "rmi", "rpi", "rni"]))
     }
 
-    /// One value.
+    /// Converts one value.
     pub(crate) fn apply(self, bits: u64) -> u64 {
         match self.from {
             Kind::Unsigned(width) => self.integer(i128::from(bits & mask(width))),
@@ -99,7 +99,7 @@ impl Convert {
         let (low, high) = match self.to {
             Kind::Unsigned(width) => (0, (1_i128 << width) - 1),
             Kind::Signed(width) => (-(1_i128 << (width - 1)), (1_i128 << (width - 1)) - 1),
-            // 64-bit integers lose bits in f64, where only their nearest is asked for.
+            // 64-bit integers lose bits in f64; only the nearest value is required here.
             _ => return self.number(x as f64),
         };
         let x = if self.saturate { x.clamp(low, high) } else { x };
@@ -107,7 +107,7 @@ impl Convert {
             Kind::Unsigned(width) | Kind::Signed(width) => mask(width),
             _ => u64::MAX,
         };
-        // A narrower type is widened to the register's 32 bits where it has a sign.
+        // A signed type narrower than 32 bits is sign-extended to the register's 32 bits.
         match self.to {
             Kind::Signed(width) if width < 32 => x as i32 as u32 as u64 & mask(width.max(32)),
             _ => x as u64 & bits,
@@ -117,7 +117,7 @@ impl Convert {
     fn number(self, x: f64) -> u64 {
         let x = if self.relu { x.max(0.0) } else { x };
         let x = if self.saturate && self.to.float() { x.clamp(0.0, 1.0) } else { x };
-        // No number becomes 0, as `clamp` and `max` leave it.
+        // Saturation turns NaN into 0; `clamp` keeps NaN.
         let x = if self.saturate && self.to.float() && x.is_nan() { 0.0 } else { x };
         match self.to {
             Kind::F64 => x.bits(),
@@ -128,7 +128,7 @@ impl Convert {
                 Round::Up => up(x),
             }
             .bits(),
-            // Ten bits of the fraction, ties away from zero: `rna`, the only rounding it has on these devices.
+            // Ten fraction bits, ties away from zero: `rna`, the only rounding mode for tf32 on these devices.
             Kind::Tf32 if x.is_finite() => ((x as f32).bits() + 0x1000) & !0x1FFF,
             Kind::Tf32 => (x as f32).bits(),
             Kind::F16 => f16::from_f64(x).bits(),

@@ -1,4 +1,4 @@
-//! Statements as operations: everything that does not depend on a launch is decided here.
+//! Decodes statements into operations; everything that does not depend on a launch is determined here.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::wgmma::Wgmma;
 use crate::machine::window::{LOCAL, SHARED, Space};
 use crate::text::{Argument, Filled, Reg, Statement, Text, size_of};
 
-/// Decodes a kernel; an instruction that is not emulated is an error.
+/// Decodes a kernel; returns an error if an instruction is not emulated.
 pub(crate) fn decode(name: &str, text: Text) -> Result<Kernel, String> {
     let constants: HashMap<Reg, u64> = text
         .filled
@@ -37,13 +37,13 @@ pub(crate) fn decode(name: &str, text: Text) -> Result<Kernel, String> {
         Ok(Instruction { guard, op, opcode: statement.opcode.clone(), line })
     });
     let mut code = decoded.collect::<Result<Vec<_>, String>>()?;
-    // A kernel may end without saying so.
+    // A kernel may end without `ret`.
     code.push(Instruction { guard: None, op: Op::Exit, opcode: "ret".into(), line: 0 });
     let Text { parameters, filled, registers, shared, local, .. } = text;
     Ok(Kernel { name: name.to_string(), parameters, filled, registers, shared, local, code })
 }
 
-/// What the arguments of a statement are looked up in.
+/// Tables in which the arguments of a statement are looked up.
 pub(crate) struct Decoder<'a> {
     labels: &'a HashMap<String, usize>,
     constants: &'a HashMap<Reg, u64>,
@@ -56,7 +56,7 @@ pub(crate) fn reg(argument: &Argument) -> Option<Reg> {
     }
 }
 
-/// A predicate, and whether its opposite is meant.
+/// Returns a predicate register, and `true` if it is negated.
 pub(crate) fn predicate(argument: &Argument) -> Option<(Reg, bool)> {
     match argument {
         Argument::Not(reg) => Some((*reg, true)),
@@ -64,7 +64,7 @@ pub(crate) fn predicate(argument: &Argument) -> Option<(Reg, bool)> {
     }
 }
 
-/// A list of registers, or one.
+/// Returns the registers of a list; a single register counts as a list.
 pub(crate) fn list(argument: &Argument) -> Option<Vec<Reg>> {
     match argument {
         Argument::List(list) => list.iter().map(reg).collect(),
@@ -72,7 +72,7 @@ pub(crate) fn list(argument: &Argument) -> Option<Vec<Reg>> {
     }
 }
 
-/// A list of results, of which some may be unwanted.
+/// Returns the registers of a list of results, `None` for discarded ones.
 fn results(argument: &Argument) -> Option<Vec<Option<Reg>>> {
     let one = |argument: &Argument| match argument {
         Argument::Nothing => Some(None),
@@ -84,7 +84,7 @@ fn results(argument: &Argument) -> Option<Vec<Option<Reg>>> {
     }
 }
 
-/// One or two results.
+/// Returns the registers of one or two results, `None` for discarded ones.
 pub(crate) fn pair(argument: &Argument) -> Option<[Option<Reg>; 2]> {
     match argument {
         Argument::Reg(first) => Some([Some(*first), None]),
@@ -102,7 +102,7 @@ pub(crate) fn address(argument: &Argument, space: Space) -> Option<Address> {
 }
 
 impl Decoder<'_> {
-    /// An operand that must be known now.
+    /// Returns the value of an operand that must be a constant.
     pub(crate) fn constant(&self, argument: &Argument) -> Option<u64> {
         self.constants.get(&reg(argument)?).copied()
     }
@@ -161,7 +161,7 @@ impl Decoder<'_> {
             "ret" | "exit" => Some(Op::Exit),
             "trap" => Some(Op::Trap),
             "bar" | "barrier" if has("warp") => Some(Op::Fence),
-            // Of a part of the threads, or of another number than the first: not emulated.
+            // Barriers of a subset of the threads, or with a number other than 0, are not emulated.
             "bar" | "barrier" if has("sync") && self.constant(arguments.first()?) == Some(0) => {
                 (arguments.len() == 1).then_some(Op::Barrier)
             }
@@ -213,7 +213,7 @@ impl Decoder<'_> {
 
     fn copy(&self, parts: &[&str], arguments: &[Argument]) -> Option<Op> {
         if parts.contains(&"bulk") {
-            // Stores are done at once.
+            // Stores complete immediately.
             let group = parts.contains(&"commit_group") || parts.contains(&"wait_group");
             return if group { Some(Op::Fence) } else { Bulk::of(parts, arguments).map(Op::Bulk) };
         }
@@ -241,7 +241,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The tile of `mma` and `wgmma`: `m16n8k16` is `[16, 8, 16]`.
+/// Returns the tile of a matrix instruction: `m16n8k16` is `[16, 8, 16]`.
 pub(crate) fn tile(parts: &[&str]) -> Option<[usize; 3]> {
     parts.iter().find_map(|part| {
         let (m, rest) = part.strip_prefix('m')?.split_once('n')?;
@@ -250,7 +250,7 @@ pub(crate) fn tile(parts: &[&str]) -> Option<[usize; 3]> {
     })
 }
 
-/// How many matrices `ldmatrix` moves: `x4` is 4.
+/// Returns how many matrices `ldmatrix` or `stmatrix` moves: `x4` is 4.
 pub(crate) fn matrices(parts: &[&str]) -> Option<usize> {
     parts.iter().find_map(|part| part.strip_prefix('x')?.parse().ok())
 }

@@ -1,4 +1,4 @@
-//! Instructions by which the lanes of a warp learn of one another: `shfl`, `vote`, `match`, `redux`, `elect`.
+//! Instructions that exchange data between the lanes of a warp: `shfl`, `vote`, `match`, `redux`, `elect`.
 
 use super::decode::{pair, predicate, reg};
 use crate::instructions::arithmetic::{self, Alu, of_two};
@@ -13,13 +13,13 @@ pub(crate) enum Exchange {
         to: [Option<Reg>; 2],
         from: [Reg; 3],
     },
-    /// The lanes whose predicate holds.
+    /// Mask of the lanes whose predicate holds.
     Ballot {
         to: Reg,
         predicate: Reg,
         negated: bool,
     },
-    /// Whether it holds in all, any, or equally in all.
+    /// `true` if the predicate holds in all lanes, in any, or has the same value in all.
     Vote {
         how: Vote,
         to: Reg,
@@ -29,7 +29,7 @@ pub(crate) enum Exchange {
     Active {
         to: Reg,
     },
-    /// The lanes that have the same value.
+    /// Mask of the lanes that have the same value.
     Match {
         to: Reg,
         from: Reg,
@@ -39,7 +39,7 @@ pub(crate) enum Exchange {
         to: Reg,
         from: Reg,
     },
-    /// The lowest lane of all, and whether it is this one.
+    /// Number of the lowest active lane, and `true` in that lane.
     Elect {
         to: [Option<Reg>; 2],
     },
@@ -167,7 +167,7 @@ impl Exchange {
 }
 
 impl Shuffle {
-    /// The lane that `lane` reads from, and whether it is inside the segment (PTX ISA, `shfl.sync`).
+    /// Returns the lane that `lane` reads from, and `true` if it is inside the segment (PTX ISA, `shfl.sync`).
     fn source(self, lane: usize, by: usize, clamp: usize) -> (usize, bool) {
         let (by, segment, last) = (by & 31, clamp >> 8 & 31, clamp & 31);
         let first = lane & segment;

@@ -1,5 +1,5 @@
-//! `wmma`: whole tiles, of whose place in the lanes' registers PTX says nothing. Here each lane holds a run of
-//! them, row by row.
+//! `wmma`: loads, stores and products of whole tiles. PTX does not specify which lane holds which elements; here each
+//! lane holds a run of them in row-major order.
 
 use super::decode::{address, list, reg, tile};
 use super::matrix::Element;
@@ -8,7 +8,7 @@ use crate::machine::warp::{Machine, Warp, whole};
 use crate::machine::window::Space;
 use crate::text::{Argument, Reg};
 
-/// One of the four instructions.
+/// One `wmma` instruction.
 #[derive(Debug)]
 pub(crate) enum Wmma {
     Load { to: Vec<Reg>, from: Address, stride: Option<Reg>, tile: Fragment },
@@ -16,7 +16,7 @@ pub(crate) enum Wmma {
     Multiply { to: Vec<Reg>, from: [Vec<Reg>; 3], tiles: [Fragment; 4] },
 }
 
-/// A tile, in memory by rows or by columns.
+/// A tile, stored in memory in row-major or column-major order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fragment {
     rows: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// The operand of this name.
+    /// Returns the fragment of the named operand (`a`, `b`, or else a matrix of sums).
     fn of(parts: &[&str], operand: &str, element: Element) -> Option<Self> {
         let [m, n, k] = tile(parts)?;
         let (rows, columns) = match operand {
@@ -37,35 +37,35 @@ impl Fragment {
         Some(Self { rows, columns, by_columns: parts.contains(&"col"), element })
     }
 
-    /// Elements that a lane holds.
+    /// Returns the number of elements that a lane holds.
     fn each(self) -> usize {
         self.rows * self.columns / 32
     }
 
-    /// Whether so many registers can hold a lane's share.
+    /// Returns `true` if this many registers can hold a lane's elements.
     fn fits(self, registers: usize) -> bool {
         registers * self.element.per_register() >= self.each()
     }
 
-    /// The elements that these lanes hold.
+    /// Returns the indices of the elements that these lanes hold.
     fn held(self, lanes: u32) -> impl Iterator<Item = usize> {
         (0..self.rows * self.columns).filter(move |at| lanes >> (at / self.each()) & 1 == 1)
     }
 
-    /// Element number `at` in memory, counted in elements.
+    /// Returns the offset of element `at` in memory, in elements.
     fn place(self, at: usize, stride: usize) -> usize {
         let (row, column) = (at / self.columns, at % self.columns);
         if self.by_columns { column * stride + row } else { row * stride + column }
     }
 
-    /// Elements from one row (or column) to the next.
+    /// Returns the number of elements from one row (or column) to the next.
     fn stride(self, given: Option<u64>) -> usize {
         given.map_or(if self.by_columns { self.rows } else { self.columns }, |given| {
             given as u32 as usize
         })
     }
 
-    /// Element `at` of the tile, from the registers of its lane.
+    /// Returns element `at` of the tile from the registers of its lane.
     fn get(self, warp: &Warp, regs: &[Reg], at: usize) -> u64 {
         let (lane, i) = (at / self.each(), at % self.each());
         let per = self.element.per_register();
@@ -105,7 +105,7 @@ impl Wmma {
                 tile.fits(from.len()).then_some(Self::Store { to, from, stride: stride(2)?, tile })
             }
             "mma" => {
-                // Of f16 only the types of the sums are named.
+                // With f16 operands, only the types of the sums are named.
                 let types: Vec<Element> =
                     parts.iter().filter_map(|part| Element::of(part)).collect();
                 let [sum, a, b, old] = match types[..] {
@@ -126,7 +126,8 @@ impl Wmma {
         }
     }
 
-    /// Loads and stores are each lane's own, so that a part of a warp may store its part of a tile; products are of all.
+    /// Loads and stores run per lane, so that a part of a warp may store its part of a tile; products require all
+    /// lanes.
     pub(crate) fn run(
         &self,
         warp: &mut Warp,

@@ -9,7 +9,7 @@ use crate::machine::warp::{Machine, Warp};
 use crate::machine::window::Space;
 use crate::text::{Argument, Reg};
 
-/// `ldmatrix`: 8×8 matrices of 16 bits, whose rows' addresses lanes hold in eights.
+/// `ldmatrix`: loads 8×8 matrices of 16-bit elements; eight lanes hold the row addresses of each matrix.
 #[derive(Debug)]
 pub(crate) struct LoadMatrix {
     to: Vec<Reg>,
@@ -17,7 +17,7 @@ pub(crate) struct LoadMatrix {
     transposed: bool,
 }
 
-/// `stmatrix`, its opposite.
+/// `stmatrix`: the inverse of [`LoadMatrix`].
 #[derive(Debug)]
 pub(crate) struct StoreMatrix {
     to: Address,
@@ -25,7 +25,7 @@ pub(crate) struct StoreMatrix {
     transposed: bool,
 }
 
-/// Row and column, in its 8×8 matrix, of the first or second half of a lane's register.
+/// Returns the row and column, in its 8×8 matrix, of the first or second half of a lane's register.
 fn place(lane: usize, half: usize, transposed: bool) -> (usize, usize) {
     let (row, column) = (lane / 4, lane % 4 * 2 + half);
     if transposed { (column, row) } else { (row, column) }
@@ -42,7 +42,7 @@ impl LoadMatrix {
     pub(crate) fn run(&self, warp: &mut Warp, machine: &mut Machine<'_>) -> Result<(), String> {
         let lanes = u32::MAX >> (32 - 8 * self.to.len());
         warp.count(self.from, 16, lanes, machine);
-        // A result may take the address's register.
+        // All addresses are read first because a result may overwrite the address register.
         let lines = (0..8 * self.to.len()).map(|lane| warp.shared_row(self.from, lane));
         let lines = lines.collect::<Result<Vec<_>, _>>()?;
         for (lines, to) in lines.chunks_exact(8).zip(&self.to) {
@@ -94,7 +94,7 @@ impl StoreMatrix {
     }
 }
 
-/// The type of an operand of a matrix instruction.
+/// Element type of an operand of a matrix instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Element {
     F16,
@@ -114,7 +114,7 @@ impl Element {
         })
     }
 
-    /// Elements of a register.
+    /// Returns the number of elements per register.
     pub(crate) fn per_register(self) -> usize {
         if matches!(self, Self::F16 | Self::Bf16) { 2 } else { 1 }
     }
@@ -123,13 +123,13 @@ impl Element {
         match self {
             Self::F16 => f16::get(bits).to_f32(),
             Self::Bf16 => bf16::get(bits).to_f32(),
-            // The hardware reads 10 bits of the fraction.
+            // The hardware uses 10 bits of the fraction.
             Self::Tf32 => f32::get(bits & !0x1FFF),
             Self::F32 => f32::get(bits),
         }
     }
 
-    /// Bytes in memory.
+    /// Returns the size in memory, in bytes.
     pub(crate) fn bytes(self) -> usize {
         4 / self.per_register()
     }
@@ -181,7 +181,7 @@ impl Mma {
             counts.products += (16 * 8 * self.depth) as u64;
         }
         let per = self.input.per_register();
-        // A fragment's registers go eight rows down, then half the depth along.
+        // The registers of a fragment advance by eight rows first, then by half the depth.
         let mut a = [[0.0_f32; 16]; 16];
         for (i, reg) in self.a.iter().enumerate() {
             for (lane, bits) in warp.regs[*reg as usize].iter().enumerate() {
@@ -209,7 +209,7 @@ impl Mma {
             }
         }
         let per = self.sum.per_register();
-        // A result may take an old sum's register.
+        // The old sums are copied first because a result may overwrite their registers.
         let c: Vec<Lanes> = self.c.iter().map(|c| warp.regs[*c as usize]).collect();
         for (i, (to, c)) in self.to.iter().zip(c).enumerate() {
             warp.regs[*to as usize] = std::array::from_fn(|lane| {
@@ -229,7 +229,7 @@ impl Mma {
     }
 }
 
-/// The lanes of a register as f32.
+/// Returns the lanes of a register as f32.
 pub(crate) fn floats(lanes: &Lanes) -> [f32; LANES] {
     lanes.map(f32::get)
 }

@@ -19,21 +19,21 @@ enum What {
     Init {
         threads: Reg,
     },
-    /// Threads arrive, bytes are expected; the phase before is a result that may be wanted.
+    /// Threads arrive and bytes are expected; the result, if requested, is the previous phase.
     Update {
         arrive: Option<Reg>,
-        /// Those that arrive where no operand says it.
+        /// Number of threads that arrive if no operand specifies it.
         threads: i64,
         expect: Option<Reg>,
         to: Option<Reg>,
     },
-    /// `cp.async.mbarrier.arrive`: each thread arrives when its copies have, and is expected besides the others,
-    /// or not.
+    /// `cp.async.mbarrier.arrive`: each thread arrives when its copies complete. If `besides` is `true`, that arrival
+    /// is added to the expected ones; otherwise (`.noinc`) it is one of them.
     AfterCopies {
         besides: bool,
     },
-    /// Whether a phase has ended: of the one that an arrival gave, or of the parity. Whoever finds that it has not
-    /// lets others go on.
+    /// Tests whether a phase has ended, given the phase that an arrival returned or a parity. A warp for which it has
+    /// not ended lets others run.
     Wait {
         to: Option<Reg>,
         phase: Reg,
@@ -80,7 +80,7 @@ impl Mbarrier {
         }
     }
 
-    /// Whether others should go on before this warp does.
+    /// Executes the instruction; returns `true` if other warps should run before this one continues.
     pub(crate) fn run(
         &self,
         warp: &mut Warp,

@@ -1,4 +1,4 @@
-//! Instructions: what each is, decided once, and what it does.
+//! Instructions: decoded once per kernel, then executed.
 
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;

@@ -1,4 +1,4 @@
-//! What a kernel is once it is decoded.
+//! Decoded kernels.
 
 use super::arithmetic::Alu;
 use super::atomic::Atomic;
@@ -16,13 +16,13 @@ use crate::text::{Filled, Reg};
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub name: String,
-    /// Size of each parameter and its place among them, in bytes.
+    /// Size and offset of each parameter, in bytes.
     pub parameters: Vec<(usize, usize)>,
     pub filled: Vec<(Reg, Filled)>,
     pub registers: usize,
-    /// Shared memory that it declares, in bytes.
+    /// Shared memory that the kernel declares, in bytes.
     pub shared: usize,
-    /// Local memory of a thread, in bytes.
+    /// Local memory per thread, in bytes.
     pub local: usize,
     pub code: Vec<Instruction>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Kernel {
 pub(crate) struct Instruction {
     pub guard: Option<(Reg, bool)>,
     pub op: Op,
-    /// As it was written, for messages.
+    /// Opcode as written, for error messages.
     pub opcode: String,
     pub line: u32,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Op {
         to: Reg,
         from: [Reg; 4],
     },
-    /// `setp`: the result joined with a third operand, and its opposite.
+    /// `setp`: the result and its negation, each combined with a third operand if there is one.
     Set {
         compare: Alu,
         from: [Reg; 2],
@@ -63,13 +63,13 @@ pub(crate) enum Op {
         to: Reg,
         from: [Reg; 2],
     },
-    /// The address in another window.
+    /// Converts an address to another window.
     Move {
         to: Reg,
         from: Reg,
         by: u64,
     },
-    /// Parts of so many bits, the first lowest.
+    /// Concatenates parts of `bits` bits, the first in the lowest bits.
     Pack {
         to: Reg,
         from: Vec<Reg>,
@@ -95,13 +95,13 @@ pub(crate) enum Op {
     Branch(usize),
     Exit,
     Trap,
-    /// Of all threads of the block.
+    /// Barrier of all threads of the block.
     Barrier,
-    /// Order is what this machine keeps anyway.
+    /// No effect, because this machine preserves the order anyway.
     Fence,
-    /// Makes what this thread has written visible to `wgmma` and the bulk copies.
+    /// Makes this thread's writes visible to `wgmma` and the bulk copies.
     ProxyFence,
-    /// `cp.async`: global to shared memory; the bytes past `read` are zeros.
+    /// `cp.async`: copies from global to shared memory; the bytes past `read` are zeros.
     Copy {
         to: Address,
         from: Address,

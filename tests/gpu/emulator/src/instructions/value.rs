@@ -1,19 +1,19 @@
-//! What the bits of a register mean to an instruction.
+//! Interpretation of a register's bits by type.
 
 use half::{bf16, f16};
 
-/// The 32 lanes of a warp. A register holds its bits in the lowest ones of each.
+/// Values of a register in the 32 lanes of a warp, each in the lowest bits.
 pub(crate) type Lanes = [u64; LANES];
 
-/// Lanes of a warp.
+/// Number of lanes in a warp.
 pub(crate) const LANES: usize = 32;
 
-/// The lanes whose bits are set.
+/// Returns the lanes whose bits are set.
 pub(crate) fn each(active: u32) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| active >> lane & 1 == 1)
 }
 
-/// A type of PTX.
+/// A PTX type.
 pub(crate) trait Value: Copy {
     fn get(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -56,7 +56,7 @@ macro_rules! floats {
 }
 floats!(f16 by u16 bf16 by u16 f32 by u32 f64 by u64);
 
-/// `f16x2` and `bf16x2`: the first in the lower half.
+/// `f16x2` and `bf16x2`: the first element is in the lower half.
 impl<T: Value> Value for [T; 2] {
     fn get(bits: u64) -> Self {
         [T::get(bits & 0xFFFF), T::get(bits >> 16 & 0xFFFF)]
@@ -68,13 +68,13 @@ impl<T: Value> Value for [T; 2] {
 
 /// Floating-point arithmetic, rounded to nearest.
 pub(crate) trait Float: Value {
-    /// Applies a function of numbers, rounded once.
+    /// Applies a function in f64 and rounds the result once.
     fn apply(a: Self, b: Self, c: Self, f: impl Fn(f64, f64, f64) -> f64) -> Self;
-    /// Whether a number that is compared holds: of a pair, never asked.
+    /// Converts to f64 for comparisons; never called for a pair, which yields NaN.
     fn wide(self) -> f64;
-    /// `a · b + c`, rounded once.
+    /// Computes `a · b + c`, rounded once.
     fn fma(a: Self, b: Self, c: Self) -> Self {
-        // Products of 16-bit numbers are exact in f64, and so are their sums but for far smaller terms.
+        // Products of 16-bit numbers are exact in f64, and so are their sums unless a term is far smaller.
         Self::apply(a, b, c, |a, b, c| a * b + c)
     }
 }
@@ -94,7 +94,7 @@ macro_rules! halves {
 halves!(f16 bf16);
 
 impl Float for f32 {
-    // Rounded to f64 and then to f32, a sum, product, quotient or root of two f32 is what rounding once gives.
+    // Rounding to f64 and then to f32 gives the same sum, product, quotient or root of two f32 as rounding once.
     fn apply(a: Self, b: Self, c: Self, f: impl Fn(f64, f64, f64) -> f64) -> Self {
         f(a.into(), b.into(), c.into()) as f32
     }

@@ -1,5 +1,5 @@
-//! `wgmma.mma_async`: PTX ISA, "Asynchronous warpgroup-level matrix instructions". Each warp of a warpgroup
-//! multiplies its sixteen rows, as late as it may: when it waits.
+//! `wgmma.mma_async`: PTX ISA, "Asynchronous warpgroup-level matrix instructions". Each warp of a warpgroup multiplies
+//! its sixteen rows, as late as permitted: when it waits.
 
 use super::decode::{Decoder, list, reg, tile};
 use crate::instructions::matrix::{Element, floats};
@@ -7,22 +7,22 @@ use crate::instructions::value::{LANES, Value};
 use crate::machine::warp::{Machine, Warp};
 use crate::text::{Argument, Reg};
 
-/// `m64nNk16` of 16-bit operands, both in shared memory.
+/// `m64nNk16` with 16-bit operands, both in shared memory.
 #[derive(Debug)]
 pub(crate) struct Wgmma {
     columns: usize,
     sums: Vec<Reg>,
     a: Reg,
     b: Reg,
-    /// Whether the old sums are added to.
+    /// Predicate: `true` if the product is added to the old sums.
     accumulate: Reg,
     signs: [f32; 2],
-    /// The operands lie with their rows (or columns) next to one another.
+    /// `true` for each operand whose rows (or columns) are adjacent in memory (MN-major).
     transposed: [bool; 2],
     element: Element,
 }
 
-/// One that was issued.
+/// An issued instruction that has not run yet.
 #[derive(Debug)]
 pub(crate) struct Issued {
     columns: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Issued {
     element: Element,
 }
 
-/// Reduction of the instruction.
+/// Reduction depth of the instruction.
 const DEPTH: usize = 16;
 
 impl Wgmma {
@@ -75,7 +75,7 @@ impl Wgmma {
         fits.then_some(wgmma)
     }
 
-    /// What it will do when it is waited for.
+    /// Returns the product to be computed when the warp waits.
     pub(crate) fn issue(&self, warp: &Warp) -> Result<Issued, String> {
         let same = |reg: Reg| {
             let lanes = &warp.regs[reg as usize];
@@ -102,12 +102,12 @@ impl Issued {
         if let Some(counts) = &mut machine.counts {
             counts.products += (16 * self.columns * DEPTH) as u64;
             counts.operand(2 * 16 * DEPTH);
-            // All four warps read the other operand once.
+            // The four warps read the other operand once, together.
             if warp.id.is_multiple_of(4) {
                 counts.operand(2 * self.columns * DEPTH);
             }
         }
-        // A warp has a quarter of the rows: which, its place among four says.
+        // A warp computes a quarter of the rows, selected by its position among the four.
         let first = usize::from(warp.id) % 4 * 16;
         let a = self.a.read::<16>(warp, machine, first, self.element)?;
         for block in 0..self.columns / 8 {
@@ -127,17 +127,17 @@ impl Issued {
     }
 }
 
-/// A matrix in shared memory. The layouts are those that CUTLASS calls canonical: units of 16 bytes, eight of
-/// them (of other rows, or of other steps of the reduction) one after the other, each pattern repeated at the
-/// leading and at the stride offset.
+/// A matrix in shared memory, in one of the layouts that CUTLASS calls canonical: units of 16 bytes, eight of them (of
+/// other rows, or of other steps of the reduction) one after the other, with each pattern repeated at the leading and
+/// at the stride offset.
 #[derive(Debug, Clone, Copy)]
 struct Descriptor {
     start: u64,
     leading: u64,
     stride: u64,
-    /// Units of 16 bytes in a swizzled row: 1 (not swizzled), 2, 4 or 8.
+    /// Number of 16-byte units in a swizzled row: 1 (not swizzled), 2, 4 or 8.
     units: u64,
-    /// Rows of the operand lie next to one another, not steps of its reduction.
+    /// `true` if rows of the operand, not steps of its reduction, are adjacent in memory.
     transposed: bool,
 }
 
@@ -151,7 +151,7 @@ impl Descriptor {
         Ok(Self { start: field(0), leading: field(16), stride: field(32), units, transposed })
     }
 
-    /// Where element (row or column) `mn` of step `k` is.
+    /// Returns the address of element (row or column) `mn` of step `k`.
     fn address(&self, mn: usize, k: usize) -> u64 {
         let (mn, k) = (mn as u64, k as u64);
         let &Self { start, leading, stride, units, transposed } = self;
@@ -165,11 +165,11 @@ impl Descriptor {
             (false, _) => mn % 8 * row + mn / 8 * stride + k * 2,
         };
         let at = start + offset;
-        // Bits 4 and up are exchanged by bits 7 and up of the address itself.
+        // The swizzle XORs bits 4 and up with bits 7 and up of the address itself.
         at ^ (at >> 7 & (units - 1)) << 4
     }
 
-    /// `N` rows (or columns) from `first`, by steps of the reduction.
+    /// Reads `N` rows (or columns) from `first` on, for every step of the reduction.
     fn read<const N: usize>(
         &self,
         warp: &Warp,

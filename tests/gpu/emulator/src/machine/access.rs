@@ -8,7 +8,7 @@ use crate::instructions::value::{LANES, each};
 use crate::text::Reg;
 
 impl Machine<'_> {
-    /// Reads what all threads can.
+    /// Reads memory that all threads can read.
     pub(crate) fn read(
         &mut self,
         warp: u16,
@@ -27,7 +27,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Writes what all threads can.
+    /// Writes memory that all threads can write.
     pub(crate) fn write(
         &mut self,
         warp: u16,
@@ -42,7 +42,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What is on its way to the `mbarrier` at `at` arrives: as late as it may, when somebody asks there.
+    /// Completes the copies tracked by the `mbarrier` at `at`, as late as permitted: when a thread tests it.
     pub(crate) fn arrive(&mut self, at: u64) -> Result<(), String> {
         let (arrived, others): (Vec<Awaited>, _) = std::mem::take(&mut self.shared.awaited)
             .into_iter()
@@ -72,7 +72,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `cp.async` of a thread arrives.
+    /// Completes a thread's `cp.async`.
     pub(super) fn end_copy(&mut self, warp: u16, copy: &Copy) -> Result<(), String> {
         let mut bytes = [0; 16];
         self.global.read(copy.from, &mut bytes[..copy.read])?;
@@ -157,7 +157,7 @@ impl Warp {
             let ((_, to), (_, from)) = (self.locate(to, lane), self.locate(from, lane));
             aligned(to, bytes)?;
             let read = read.map_or(bytes, |reg| self.regs[reg as usize][lane] as u32 as usize);
-            // What reads nothing may point anywhere.
+            // A copy that reads nothing may have any source address.
             aligned(if read > 0 { from } else { 0 }, bytes)?;
             if read > bytes {
                 return Err(format!("{read} bytes into {bytes}"));
@@ -168,13 +168,13 @@ impl Warp {
         Ok(())
     }
 
-    /// Takes the copies that a lane has started and not waited for.
+    /// Removes and returns the copies that a lane has started but not waited for.
     pub(crate) fn take_copies(&mut self, lane: usize) -> Vec<Copy> {
         let lists = self.copy_groups.iter_mut().chain(std::iter::once(&mut self.copies));
         lists.flat_map(|list| list.extract_if(.., |copy| copy.lane == lane)).collect()
     }
 
-    /// Counts the pieces that an access of some lanes takes.
+    /// Counts the wavefronts or sectors that an access of the active lanes takes.
     pub(crate) fn count(&self, at: Address, bytes: usize, active: u32, machine: &mut Machine<'_>) {
         let Some(counts) = &mut machine.counts else { return };
         let lanes = each(active);
@@ -187,7 +187,7 @@ impl Warp {
         }
     }
 
-    /// A lane's local memory.
+    /// Returns `len` bytes of a lane's local memory from `at` on.
     fn local(&mut self, lane: usize, at: u64, len: usize) -> Result<&mut [u8], String> {
         let each = self.local.len() / LANES;
         let range = usize::try_from(at).ok().filter(|at| at.saturating_add(len) <= each);

@@ -1,25 +1,26 @@
-//! What decides a kernel's speed whatever the device's clock: how many instructions its warps issue, and how
-//! many pieces their accesses take that memory moves at once, beside the fewest that could hold the same bytes.
+//! Counters of what determines a kernel's speed regardless of the device's clock: the instructions its warps issue, and
+//! the units of memory (wavefronts, sectors) that its accesses move, next to the minimum that could hold the same
+//! bytes.
 
-/// Bytes of a sector: what global memory moves at once.
+/// Bytes of a sector, the unit in which global memory is moved.
 const SECTOR: u64 = 32;
-/// Banks of shared memory, a word of four bytes wide each.
+/// Number of shared memory banks, each one word of four bytes wide.
 const BANKS: usize = 32;
 
-/// Of one launch, or of one block of it.
+/// Counters of one launch, or of one of its blocks.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
     /// Instructions that warps have issued.
     pub instructions: u64,
-    /// Multiplications and additions of `mma` and `wgmma`.
+    /// Multiply-adds of `mma` and `wgmma`.
     pub products: u64,
-    /// In wavefronts: a word of every bank.
+    /// Shared memory traffic in wavefronts: one word of every bank.
     pub shared: Traffic,
-    /// In sectors.
+    /// Global memory traffic in sectors.
     pub global: Traffic,
 }
 
-/// Pieces that were moved, and the fewest that it could have been.
+/// Units of memory that were moved, and the minimum possible.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Traffic {
     pub pieces: u64,
@@ -41,8 +42,8 @@ impl Counts {
         self.global.add(other.global.pieces, other.global.fewest);
     }
 
-    /// Lanes access `bytes` each of shared memory, at the addresses given. So many lanes go together as move 128
-    /// bytes; of those, words in the same bank go one after the other.
+    /// Counts a shared memory access of `bytes` per lane at the given addresses. As many lanes are served together as
+    /// move 128 bytes; among those, words in the same bank are served one after the other.
     pub(crate) fn shared(&mut self, addresses: &[u64], bytes: usize) {
         for together in addresses.chunks((4 * BANKS / bytes.max(4)).max(1)) {
             let words = distinct(together, bytes, 4);
@@ -55,21 +56,21 @@ impl Counts {
         }
     }
 
-    /// Lanes access `bytes` each of global memory.
+    /// Counts a global memory access of `bytes` per lane.
     pub(crate) fn global(&mut self, addresses: &[u64], bytes: usize) {
         let sectors = distinct(addresses, bytes, SECTOR).len() as u64;
         let all = distinct(addresses, bytes, 1).len() as u64;
         self.global.add(sectors, all.div_ceil(SECTOR));
     }
 
-    /// A matrix instruction reads whole rows of shared memory, of which no two share a bank.
+    /// Counts an operand of a matrix instruction, which reads whole rows of shared memory without bank conflicts.
     pub(crate) fn operand(&mut self, bytes: usize) {
         let wavefronts = bytes.div_ceil(4 * BANKS) as u64;
         self.shared.add(wavefronts, wavefronts);
     }
 }
 
-/// The pieces of `size` bytes that accesses of `bytes` touch, each once.
+/// Returns the distinct units of `size` bytes that accesses of `bytes` touch.
 fn distinct(addresses: &[u64], bytes: usize, size: u64) -> Vec<u64> {
     let of = |at: &u64| at / size..=(at + bytes as u64 - 1) / size;
     let mut pieces: Vec<u64> = addresses.iter().flat_map(of).collect();
@@ -95,9 +96,9 @@ mod tests {
         assert_eq!(shared(2, 2), (1, 1));
         assert_eq!(shared(8, 4), (2, 1));
         assert_eq!(shared(128, 4), (32, 1));
-        // All read the same word.
+        // All lanes read the same word.
         assert_eq!(shared(0, 4), (1, 1));
-        // 16 bytes to a lane: eight lanes at a time, dense or in rows of 128 bytes.
+        // 16 bytes per lane: eight lanes at a time, dense or in rows of 128 bytes.
         assert_eq!(shared(16, 16), (4, 4));
         assert_eq!(shared(128, 16), (32, 4));
     }

@@ -1,4 +1,4 @@
-//! What the instructions do that leave a warp's lanes where they are.
+//! Executes the instructions that do not affect a warp's control flow.
 
 use super::warp::{Machine, Warp, whole};
 use crate::instructions::Op;
@@ -35,7 +35,7 @@ impl Warp {
             Op::Convert { convert, to, from } => {
                 let [a, b] = from.map(|reg| &self.regs[reg as usize]);
                 let result: Lanes = match convert.packed {
-                    // The first source is the upper half.
+                    // The first source becomes the upper half.
                     true => {
                         std::array::from_fn(|i| convert.apply(a[i]) << 16 | convert.apply(b[i]))
                     }

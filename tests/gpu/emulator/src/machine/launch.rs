@@ -1,4 +1,4 @@
-//! A launch: blocks share out the processor's cores, warps of a block take turns.
+//! Launches: blocks are distributed over the CPU's cores, and the warps of a block take turns.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use crate::machine::shared::Shared;
 use crate::machine::warp::{Machine, Stop, Warp};
 use crate::text::{Filled, Special};
 
-/// Sizes of a launch.
+/// Dimensions of a launch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
-    /// Shared memory besides what the kernel declares, in bytes.
+    /// Dynamic shared memory in bytes, in addition to what the kernel declares.
     pub shared: usize,
 }
 
@@ -26,17 +26,17 @@ impl Grid {
     }
 }
 
-/// Turns of all warps in which no `mbarrier` changes, before they are taken to wait for ever.
+/// Rounds of all warps in which no `mbarrier` changes, after which they are considered deadlocked.
 const MOST_IN_VAIN: usize = 10_000;
 
-/// Where a launch's own shared memory begins: behind what the kernel declares, and aligned as it asks, but no
-/// better.
+/// Returns the offset of the dynamic shared memory: after what the kernel declares, aligned to `align` but never to
+/// `2 * align`.
 fn dynamic(kernel: &Kernel, align: usize) -> usize {
     let from = kernel.shared.next_multiple_of(align);
     if from.is_multiple_of(2 * align) { from + align } else { from }
 }
 
-/// Runs a kernel to its end.
+/// Runs a kernel to completion.
 pub(crate) fn launch(kernel: &Kernel, grid: Grid, parameters: &[u8]) -> Result<(), String> {
     let global = Global::now();
     let count: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
@@ -79,7 +79,7 @@ pub(crate) fn launch(kernel: &Kernel, grid: Grid, parameters: &[u8]) -> Result<(
     failure.into_inner().unwrap_or_default().map_or(Ok(()), Err)
 }
 
-/// What a launch has moved, on standard error.
+/// Prints the counters of a launch on standard error.
 fn report(kernel: &Kernel, grid: Grid, counts: &Counts) {
     let Counts { instructions, products, shared, global } = counts;
     eprintln!(
@@ -139,7 +139,7 @@ fn run_block(
             }
         }
         if turns {
-            // Warps that all wait at an `mbarrier` have turns too.
+            // Warps that all wait at an `mbarrier` keep taking turns too.
             in_vain = if shared.mbarrier_changes == changes { in_vain + 1 } else { 0 };
             changes = shared.mbarrier_changes;
             if shared.has_mbarriers && in_vain > MOST_IN_VAIN {
@@ -150,7 +150,7 @@ fn run_block(
         if stopped.iter().all(|stop| *stop == Stop::Ended) {
             return Ok(());
         }
-        // All others have ended or wait here too.
+        // All other warps have ended or wait at the barrier too.
         shared.barriers += 1;
         for stop in &mut stopped {
             if *stop == Stop::AtBarrier {
@@ -160,7 +160,7 @@ fn run_block(
     }
 }
 
-/// What a register holds in each lane of warp `id` when it begins.
+/// Returns the initial value of a register in each lane of warp `id`.
 fn fill(filled: Filled, kernel: &Kernel, grid: Grid, index: [u64; 3], id: usize) -> Lanes {
     let special = match filled {
         Filled::With(value) => return [value; LANES],

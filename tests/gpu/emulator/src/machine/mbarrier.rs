@@ -1,26 +1,26 @@
-//! Barriers in shared memory, `mbarrier`: threads arrive there, and copies bring bytes that it has been told to
-//! expect. When none is missing its phase ends and the next one begins.
+//! Barriers in shared memory, `mbarrier`: threads arrive at one, and copies deliver bytes that it has been told to
+//! expect. When none is missing, its phase ends and the next one begins.
 
 use super::shared::Shared;
 use super::tensor_map::TensorMap;
 use super::warp::Copy;
 
-/// An `mbarrier` in its eight bytes. How, only this machine knows.
+/// State of an `mbarrier`; its encoding in eight bytes is specific to this emulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mbarrier {
-    /// Of the phase under way: 0, 1, 0 and so on.
+    /// Parity of the current phase: 0, 1, 0 and so on.
     pub parity: u64,
-    /// Threads of every phase, and those still missing in this one.
+    /// Threads expected in every phase, and those still missing in the current one.
     threads: i64,
     missing: i64,
-    /// Bytes expected and not yet there.
+    /// Bytes expected but not delivered yet.
     bytes: i64,
 }
 
-/// Bits of each number.
+/// Bits of each count in the encoding.
 const BITS: u32 = 21;
 const MASK: u64 = (1 << BITS) - 1;
-/// What a count may be (PTX ISA, "Contents of the mbarrier object").
+/// Maximum of a count (PTX ISA, "Contents of the mbarrier object").
 const MOST: i64 = (1 << 20) - 1;
 
 impl Mbarrier {
@@ -30,7 +30,7 @@ impl Mbarrier {
     }
 
     pub(crate) fn of(word: u64) -> Self {
-        // The sign of a number is its highest bit.
+        // The highest bit of a number is its sign.
         let number = |from: u32| ((word >> from & MASK) as i64) << (64 - BITS) >> (64 - BITS);
         Self {
             parity: word >> 63,
@@ -40,7 +40,7 @@ impl Mbarrier {
         }
     }
 
-    /// Its eight bytes, or why there is none such.
+    /// Encodes the state in eight bytes; returns an error if a count is out of range.
     pub(crate) fn word(self) -> Result<u64, String> {
         let Self { parity, threads, missing, bytes } = self;
         if !(1..=MOST).contains(&threads) || !(0..=MOST).contains(&missing) || bytes.abs() > MOST {
@@ -52,7 +52,8 @@ impl Mbarrier {
         Ok(parity << 63 | part(threads, 0) | part(missing, BITS) | part(bytes, 2 * BITS))
     }
 
-    /// So many threads arrive (or are to arrive besides), and so many bytes more are expected (or have come).
+    /// Records that `arrive` threads arrive (if negative, that more are expected) and that `expect` more bytes are
+    /// expected (if negative, that they were delivered); ends the phase when nothing is missing.
     pub(crate) fn update(self, arrive: i64, expect: i64) -> Self {
         let mut next = self;
         next.missing -= arrive;
@@ -65,7 +66,7 @@ impl Mbarrier {
     }
 }
 
-/// What is on its way to shared memory, and which `mbarrier` hears of its arrival.
+/// Copy in flight to shared memory, and the `mbarrier` that tracks its completion.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     pub mbarrier: u64,
@@ -78,12 +79,12 @@ pub(crate) enum What {
     Linear { to: u64, from: u64, bytes: usize },
     /// A box of a tensor.
     Tile { to: u64, map: TensorMap, at: Vec<i32> },
-    /// `cp.async` of one thread, of this warp.
+    /// `cp.async` copies of one thread, which belongs to this warp.
     Copies(u16, Vec<Copy>),
 }
 
 impl Shared {
-    /// The `mbarrier` at `at` will hear of it.
+    /// Adds a copy whose completion the `mbarrier` at address `mbarrier` tracks.
     pub(crate) fn await_at(&mut self, mbarrier: u64, what: What) {
         self.awaited.push(Awaited { mbarrier, what });
     }
@@ -96,7 +97,7 @@ impl Shared {
         Ok(Mbarrier::of(word))
     }
 
-    /// Changes the `mbarrier` at `at`; gives what it was.
+    /// Changes the `mbarrier` at `at` and returns its previous state.
     pub(crate) fn update_mbarrier(
         &mut self,
         at: u64,

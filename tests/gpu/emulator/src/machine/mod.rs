@@ -1,4 +1,4 @@
-//! What executes: memories, warps, blocks.
+//! The machine that executes kernels: memories, warps and blocks.
 
 mod access;
 pub(crate) mod counts;

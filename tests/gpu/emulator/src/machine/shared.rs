@@ -1,25 +1,25 @@
-//! A block's shared memory, and who has touched which byte since when: two warps that touch one without a
-//! barrier between them, one of them writing, are an error (as `compute-sanitizer --tool racecheck` reports),
-//! and so are a byte that an asynchronous copy is still bringing and one that `wgmma` reads without the
-//! fence between the proxies.
+//! A block's shared memory, with the last accesses of every byte. These are errors: two warps that access a byte
+//! without a barrier between them, at least one of them writing (as `compute-sanitizer --tool racecheck` reports); an
+//! access to a byte that an asynchronous copy is still writing; and a `wgmma` that reads a byte without the fence
+//! between the proxies.
 
 use super::mbarrier::Awaited;
 
-/// Nobody, or nobody in particular.
+/// Markers for no warp and for several warps.
 const NONE: u16 = u16::MAX;
 const MANY: u16 = u16::MAX - 1;
 
 /// The last accesses of a byte.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// Barriers that had been passed when it was written last, and read last.
+    /// Number of barriers passed before the last write and before the last read.
     written: u32,
     read: u32,
     writer: u16,
     reader: u16,
-    /// The write's number among all of the block.
+    /// Number of the last write among all writes of the block.
     write: u32,
-    /// An asynchronous copy is on its way.
+    /// `true` while an asynchronous copy to the byte is in flight.
     pending: bool,
 }
 
@@ -27,16 +27,16 @@ struct Mark {
 pub(crate) struct Shared {
     bytes: Vec<u8>,
     marks: Vec<Mark>,
-    /// Barriers passed.
+    /// Number of barriers passed.
     pub barriers: u32,
-    /// Writes so far.
+    /// Number of writes so far.
     pub writes: u32,
-    /// Whether warps also wait for one another at barriers that lie in this memory. What is ordered by these alone
-    /// cannot be told from a race here, and is not looked at.
+    /// `true` if warps also synchronize through an `mbarrier` in this memory. Accesses ordered only by one cannot be
+    /// distinguished from races, so races are not checked then.
     pub has_mbarriers: bool,
-    /// How often one of them has changed.
+    /// Number of changes of any `mbarrier`.
     pub mbarrier_changes: u64,
-    /// Copies under way of which an `mbarrier` will hear.
+    /// Copies in flight whose completion an `mbarrier` tracks.
     pub(super) awaited: Vec<Awaited>,
 }
 
@@ -44,7 +44,7 @@ impl Shared {
     pub(crate) fn new(bytes: usize) -> Self {
         let none =
             Mark { written: 0, read: 0, writer: NONE, reader: NONE, write: 0, pending: false };
-        // NaN in every floating-point type, as fresh global memory.
+        // NaN in every floating-point type, like fresh global memory.
         Self {
             bytes: vec![0xFF; bytes],
             marks: vec![none; bytes],
@@ -98,8 +98,8 @@ impl Shared {
         Ok(())
     }
 
-    /// As the tensor cores read it: whoever wrote it must have passed a proxy fence since, and `fences` holds
-    /// for each warp how many writes there were when it passed its last.
+    /// Reads as tensor cores do: the last writer of a byte must have passed a proxy fence since. `fences` holds, for
+    /// each warp, the number of writes when it passed its last proxy fence.
     pub(crate) fn read_by_proxy(
         &mut self,
         warp: u16,
@@ -141,7 +141,7 @@ impl Shared {
         Ok(())
     }
 
-    /// An asynchronous copy begins: from now on nobody may touch these bytes.
+    /// Begins an asynchronous copy: no warp may access these bytes until it ends.
     pub(crate) fn begin_copy(&mut self, warp: u16, at: u64, len: usize) -> Result<(), String> {
         self.writes += 1;
         for at in self.range(at, len)? {
@@ -150,7 +150,7 @@ impl Shared {
         Ok(())
     }
 
-    /// It ends: as late as it may, when its thread has waited for it.
+    /// Ends an asynchronous copy, as late as permitted: when its thread has waited for it.
     pub(crate) fn end_copy(&mut self, warp: u16, at: u64, from: &[u8]) -> Result<(), String> {
         self.writes += 1;
         let (barriers, write) = (self.barriers, self.writes);
@@ -162,12 +162,12 @@ impl Shared {
         Ok(())
     }
 
-    /// A piece of a bulk copy arrives, by the proxy that tensor cores read by.
+    /// Delivers a part of a bulk copy through the proxy that tensor cores read through.
     pub(super) fn end_bulk(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
         self.end_copy(NONE, at, from)
     }
 
-    /// An atomic operation reads and writes in one: others of them are no race.
+    /// Reads and writes atomically; concurrent atomic operations are not races.
     pub(crate) fn update(
         &mut self,
         at: u64,

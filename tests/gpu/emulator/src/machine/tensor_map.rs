@@ -7,7 +7,7 @@ use super::shared::Shared;
 const WORDS: usize = 16;
 const MOST_AXES: usize = 5;
 
-/// A tiled one, its axes from the innermost on.
+/// A tiled tensor map, with its axes from the innermost outwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TensorMap {
     pub address: u64,
@@ -17,12 +17,12 @@ pub(crate) struct TensorMap {
     /// Bytes from one element of an axis to the next.
     pub strides: Vec<u64>,
     pub boxes: Vec<u64>,
-    /// Pieces of 16 bytes that are exchanged within a row: 1 (none), 2, 4 or 8.
+    /// Number of 16-byte units that the swizzle permutes within a row: 1 (no swizzle), 2, 4 or 8.
     pub units: u64,
 }
 
 impl TensorMap {
-    /// Whether the driver would take it (CUDA driver API, `cuTensorMapEncodeTiled`).
+    /// Returns `true` if the driver would accept the map (CUDA driver API, `cuTensorMapEncodeTiled`).
     pub(crate) fn is_valid(&self) -> bool {
         let inner = self.boxes.first().map_or(0, |size| size * self.element);
         (1..=MOST_AXES).contains(&self.sizes.len())
@@ -34,7 +34,7 @@ impl TensorMap {
             && (self.units == 1 || inner <= 16 * self.units)
     }
 
-    /// As it lies in a kernel's parameters. How, only this machine knows.
+    /// Encodes the map as a kernel's parameters hold it, in a format specific to this emulator.
     pub(crate) fn words(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         words[0] = self.address;
@@ -69,13 +69,13 @@ impl TensorMap {
         })
     }
 
-    /// Bytes of the box.
+    /// Returns the size of the box in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.boxes.iter().product::<u64>() as usize * self.element as usize
     }
 
-    /// Every element of the box at `at`: its place in shared memory, from `shared` on, and in global memory; nowhere
-    /// outside of the tensor.
+    /// Returns, for every element of the box at `at`, its address in shared memory (from `shared` on) and in global
+    /// memory (`None` outside the tensor).
     fn elements(&self, shared: u64, at: &[i32]) -> Result<Vec<(u64, Option<u64>)>, String> {
         if at.len() != self.sizes.len() {
             return Err(format!("{} coordinates of {} axes", at.len(), self.sizes.len()));
@@ -86,7 +86,7 @@ impl TensorMap {
         let count: u64 = self.boxes.iter().product();
         let place = |number: u64| {
             let linear = shared + number * self.element;
-            // Bits 4 and up are exchanged by bits 7 and up of the address itself.
+            // The swizzle XORs bits 4 and up with bits 7 and up of the address itself.
             let place = linear ^ (linear >> 7 & (self.units - 1)) << 4;
             let (mut rest, mut address) = (number, Some(self.address));
             for (axis, from) in at.iter().enumerate() {
@@ -102,7 +102,7 @@ impl TensorMap {
         Ok((0..count).map(place).collect())
     }
 
-    /// The box comes to shared memory, zeros for what lies outside of the tensor.
+    /// Copies the box to shared memory, with zeros for elements outside the tensor.
     pub(crate) fn load(
         &self,
         at: &[i32],
@@ -121,7 +121,7 @@ impl TensorMap {
         Ok(())
     }
 
-    /// The box goes to global memory, but for what lies outside of the tensor.
+    /// Copies the box to global memory, except for elements outside the tensor.
     pub(crate) fn store(
         &self,
         at: &[i32],

@@ -1,4 +1,4 @@
-//! A warp: its registers, where its lanes are in the code, and what an instruction does to them.
+//! A warp: its registers, the position of its lanes in the code, and the control flow between instructions.
 
 use std::collections::VecDeque;
 
@@ -11,33 +11,33 @@ use crate::machine::shared::Shared;
 use crate::machine::window::Space;
 use crate::text::Reg;
 
-/// What the warps of a block have in common.
+/// State shared by the warps of a block.
 pub(crate) struct Machine<'a> {
     pub kernel: &'a Kernel,
     pub global: &'a Global,
     pub parameters: &'a [u8],
     pub shared: &'a mut Shared,
-    /// Writes to shared memory when each warp passed its last proxy fence.
+    /// Number of writes to shared memory when each warp passed its last proxy fence.
     pub fences: &'a mut [u32],
-    /// Where somebody asks for them.
+    /// Counters, if requested.
     pub counts: Option<&'a mut Counts>,
 }
 
-/// Lanes that go on from the same instruction.
+/// Lanes that continue at the same instruction.
 #[derive(Debug, Clone, Copy)]
 struct Path {
     next: usize,
     lanes: u32,
 }
 
-/// Why a warp does not go on.
+/// Reason why a warp pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// All its lanes have ended.
+    /// All its lanes have exited.
     Ended,
-    /// It waits for the others.
+    /// It waits for the other warps at a barrier.
     AtBarrier,
-    /// It has had its turn.
+    /// Its turn is over.
     Turn,
 }
 
@@ -56,19 +56,19 @@ pub(crate) struct Warp {
     pub id: u16,
     pub regs: Vec<Lanes>,
     path: Path,
-    /// Those that have branched elsewhere. The lowest instruction goes first, so that they meet again.
+    /// Paths of lanes that have branched elsewhere. The lowest instruction runs first, so that the paths reconverge.
     others: Vec<Path>,
-    /// It has found an `mbarrier` whose phase had not ended.
+    /// `true` if it has tested an `mbarrier` whose phase had not ended.
     pub(super) waits: bool,
     pub(super) local: Vec<u8>,
-    /// Copies not yet in a group, and groups in flight.
+    /// Copies not yet in a group, and committed groups in flight.
     pub(super) copies: Vec<Copy>,
     pub(super) copy_groups: VecDeque<Vec<Copy>>,
     pub(super) products: Vec<Issued>,
     pub(super) product_groups: VecDeque<Vec<Issued>>,
 }
 
-/// Instructions of a turn: a warp that waits for another in a loop must let it run.
+/// Instructions per turn, limited because a warp that spins on another must let it run.
 const TURN: usize = 1 << 16;
 
 impl Warp {
@@ -87,7 +87,7 @@ impl Warp {
         }
     }
 
-    /// Writes a register of some lanes.
+    /// Writes a register in the active lanes.
     pub(crate) fn set(&mut self, reg: Reg, lanes: &Lanes, active: u32) {
         let to = &mut self.regs[reg as usize];
         if active == u32::MAX {
@@ -107,14 +107,14 @@ impl Warp {
         }
     }
 
-    /// The space and address that `address` means to a lane.
+    /// Resolves `address` in a lane to a space and an address in it.
     pub(crate) fn locate(&self, address: Address, lane: usize) -> (Space, u64) {
         let at = self.regs[address.base as usize][lane].wrapping_add_signed(address.offset);
         // Addresses in shared memory may be computed in 32 bits.
         address.space.find(if address.space == Space::Shared { at & 0xFFFF_FFFF } else { at })
     }
 
-    /// The address in shared memory of a row of 16 bytes.
+    /// Returns the address in shared memory of a 16-byte matrix row.
     pub(crate) fn shared_row(&self, address: Address, lane: usize) -> Result<u64, String> {
         match self.locate(address, lane) {
             (Space::Shared, at) if at % 16 == 0 => Ok(at),
@@ -122,7 +122,7 @@ impl Warp {
         }
     }
 
-    /// Runs until it must stop.
+    /// Runs until the warp must stop or its turn is over.
     pub(crate) fn run(&mut self, machine: &mut Machine<'_>) -> Result<Stop, String> {
         for _ in 0..TURN {
             if self.path.lanes == 0 {
@@ -149,7 +149,7 @@ impl Warp {
         Ok(Stop::Turn)
     }
 
-    /// Joins lanes that are at the same instruction, and turns to the lowest one.
+    /// Merges paths at the same instruction and switches to the path at the lowest instruction.
     fn meet(&mut self) {
         let mut i = 0;
         while i < self.others.len() {
@@ -166,7 +166,7 @@ impl Warp {
         }
     }
 
-    /// That no lane is elsewhere: what all of a warp must execute together.
+    /// Checks that no lane is elsewhere, as instructions that a warp executes as a whole require.
     pub(super) fn together(&self, active: u32) -> Result<(), String> {
         match self.others.is_empty() && active == self.path.lanes {
             true => Ok(()),
@@ -217,12 +217,12 @@ impl Warp {
             }
         }
         self.path.next = next;
-        // Others go on, so that it can end.
+        // Lets other warps run so that the phase can end.
         Ok(std::mem::take(&mut self.waits).then_some(Stop::Turn))
     }
 }
 
-/// That every lane takes part, as matrix instructions ask.
+/// Checks that all lanes are active, as matrix instructions require.
 pub(crate) fn whole(active: u32) -> Result<(), String> {
     match active {
         u32::MAX => Ok(()),

@@ -1,4 +1,4 @@
-//! State spaces, and where a generic address finds them.
+//! State spaces, and the resolution of generic addresses to them.
 
 /// A state space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,15 +10,15 @@ pub(crate) enum Space {
     Param,
 }
 
-/// The generic address of the first byte of shared memory. No pointer of this machine is as large.
+/// Generic address of the first byte of shared memory. Larger than any pointer of the host.
 pub(crate) const SHARED: u64 = 1 << 56;
-/// The generic address of the first byte of a thread's local memory.
+/// Generic address of the first byte of a thread's local memory.
 pub(crate) const LOCAL: u64 = 1 << 57;
-/// The generic address of a kernel's first parameter.
+/// Generic address of a kernel's first parameter.
 pub(crate) const PARAM: u64 = 1 << 58;
 
 impl Space {
-    /// The space that an opcode names. Constants lie in global memory here.
+    /// Returns the space that an opcode names. Constants are in global memory here.
     pub(crate) fn of(parts: &[&str]) -> Self {
         let named = |part: &&str| match part.split("::").next() {
             Some("global" | "const") => Some(Self::Global),
@@ -30,7 +30,7 @@ impl Space {
         parts.iter().find_map(named).unwrap_or(Self::Generic)
     }
 
-    /// The space that an address of this one is in, and its address there.
+    /// Resolves an address of this space to the actual space and the address in it.
     pub(crate) fn find(self, address: u64) -> (Self, u64) {
         match self {
             Self::Generic if address & LOCAL != 0 => (Self::Local, address ^ LOCAL),

@@ -1,10 +1,10 @@
-//! Bulk copies, and the barriers in memory that they end at.
+//! Tests of bulk copies and of the `mbarrier` that tracks them.
 
 use super::run;
 use crate::machine::global::{Global, allocate};
 use crate::machine::tensor_map::TensorMap;
 
-/// A tensor of words from 0 on, `[rows][cols]`, and boxes of it; it is never given back.
+/// Returns the map of a `[rows][cols]` tensor of words from 0 on, moved in boxes; its memory is never freed.
 fn words([rows, cols]: [u64; 2], boxes: [u64; 2], units: u64) -> TensorMap {
     let address = allocate(4 * (rows * cols) as usize).expect("memory");
     let content: Vec<u8> = (0..(rows * cols) as u32).flat_map(u32::to_le_bytes).collect();
@@ -19,12 +19,13 @@ fn words([rows, cols]: [u64; 2], boxes: [u64; 2], units: u64) -> TensorMap {
     }
 }
 
-/// The map as the words of an input, where a kernel finds it at `%base`.
+/// Encodes the map as the words of an input, which a kernel finds at `%base`.
 fn input(map: &TensorMap) -> Vec<u32> {
     map.words().iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]).collect()
 }
 
-/// One thread prepares the barrier at the end of the memory and has `copy` bring `bytes` there; all wait for it.
+/// One thread initializes an `mbarrier` at byte 32768 and lets `copy` deliver `bytes`; all threads wait for it by
+/// `wait`.
 fn waiting(copy: &str, bytes: u32, wait: &str) -> String {
     format!(
         "mov.u32 %r9, memory; add.u32 %r8, %r9, 32768; setp.eq.u32 %p0, %t, 0;
@@ -64,7 +65,7 @@ fn a_swizzled_box_exchanges_pieces_of_sixteen_bytes_by_the_row() {
         let map = words([256 / cols, cols], [cols, 256 / cols], units);
         assert!(map.is_valid());
         let found = run(&load(0, 0, WAIT, 1024), 256, &input(&map)).unwrap();
-        // Of rows of 128 bytes in all three, the pieces of 32, 64 or 128 bytes.
+        // In rows of 128 bytes in all three cases, 16-byte units are permuted within pieces of 32, 64 or 128 bytes.
         let place = |i: u32| i ^ ((i / 32 % units as u32) * 4);
         let expected: Vec<u32> = (0..256).map(place).collect();
         assert_eq!(found, expected, "{units}");
@@ -106,7 +107,7 @@ fn a_box_leaves_for_the_tensor_but_for_what_lies_outside() {
 
 #[test]
 fn threads_that_arrive_end_a_phase_and_begin_the_next() {
-    // Every thread of two warps arrives twice; a phase's parity is 0, then 1.
+    // Every thread of two warps arrives twice; the parity of the phases is 0, then 1.
     let body = "mov.u32 %r8, memory; setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [%r8], 64; bar.sync 0;
          mbarrier.arrive.shared.b64 %d1, [%r8];
          $one: mbarrier.try_wait.shared.b64 %p1, [%r8], %d1; @!%p1 bra $one;
@@ -118,7 +119,8 @@ fn threads_that_arrive_end_a_phase_and_begin_the_next() {
 
 #[test]
 fn threads_arrive_when_their_copies_do() {
-    // Of one warp each thread copies its word's line; nobody else arrives, or all are expected besides thread 0.
+    // Each thread of one warp copies the 16 bytes that contain its word. With `.noinc` only these arrivals are
+    // expected; otherwise they are added to that of thread 0.
     for (threads, how, besides) in
         [(32, ".noinc", ""), (1, "", "@%p0 mbarrier.arrive.shared.b64 %d1, [%r8];")]
     {

@@ -1,6 +1,6 @@
 use super::run;
 
-/// What each of the first lanes stores of `%r0`, whose input is in `%r1`.
+/// Returns what each thread stores from `%r0`, with its input in `%r1`.
 fn of(body: &str, input: &[u32]) -> Vec<u32> {
     let body = format!("ld.global.u32 %r1, [%in]; {body} st.global.u32 [%out], %r0;");
     run(&body, input.len() as u32, input).unwrap()
@@ -70,7 +70,7 @@ fn lanes_that_part_meet_again() {
         $even: add.u32 %r0, %r0, 1;
         $end: activemask.b32 %r2; add.u32 %r0, %r0, %r2;";
     assert_eq!(of(body, &[0; 4]), [16, 16, 16, 25]);
-    // Each lane goes round as often as its number says.
+    // Each lane loops as often as its input says.
     let body = "mov.u32 %r0, 0; $again: setp.ge.u32 %p0, %r0, %r1; @%p0 bra $done;
         add.u32 %r0, %r0, 1; bra.uni $again; $done:";
     assert_eq!(of(body, &[5, 0, 3]), [5, 0, 3]);
@@ -90,7 +90,7 @@ fn lanes_read_one_another() {
         of("shfl.sync.up.b32 %r0, %r1, 4, 0, -1;", &x),
         from(&|l| if l < 4 { l } else { l - 4 })
     );
-    // In segments of eight.
+    // Reads within segments of eight lanes.
     assert_eq!(
         of("shfl.sync.idx.b32 %r0, %r1, 2, 0x181F, -1;", &x),
         from(&|lane| lane / 8 * 8 + 2)
@@ -109,7 +109,7 @@ fn atomics_count_every_thread() {
         setp.ne.u32 %p0, %t, 0; @%p0 bra $on; st.shared.u32 [memory], 0; $on: bar.sync 0;
         atom.shared.add.u32 %r2, [%r3], 2; bar.sync 0; ld.shared.u32 %r0, [%r3]; ld.global.u32 %r1, [%base];
         add.u32 %r0, %r0, %r1;";
-    // The word is read at the beginning by all: it begins at 0.
+    // Every thread loads its input word first; the counter is the first of these words and starts at 0.
     assert_eq!(of(body, &[0; 70]), [210; 70]);
 }
 

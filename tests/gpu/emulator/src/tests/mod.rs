@@ -1,4 +1,4 @@
-//! Kernels written out, and what they must give.
+//! Kernels written in PTX, and their expected results.
 
 mod bulk;
 mod instructions;
@@ -10,8 +10,8 @@ use crate::machine::global::{Global, allocate, free};
 use crate::machine::{Grid, launch};
 use crate::text::kernels;
 
-/// A block of a kernel, whose body finds in `%in` and `%out` the addresses of the thread's own word of an input
-/// and an output, and in `%t` its number: the words of the output.
+/// Runs one block of a kernel and returns the words of its output. In the body, `%in` and `%out` hold the addresses of
+/// the thread's own word of the input and the output, `%base` that of the whole input, and `%t` the thread's number.
 fn run(body: &str, threads: u32, input: &[u32]) -> Result<Vec<u32>, String> {
     let text = format!(
         ".version 9.0 .target sm_90a

@@ -4,7 +4,7 @@ fn error(body: &str, threads: u32) -> String {
     run(body, threads, &vec![1; threads as usize]).unwrap_err()
 }
 
-/// Every thread stores its word, and reads that of the thread 32 further.
+/// Returns a body in which every thread stores its word, and reads that of the thread 32 further after `between`.
 fn neighbours(between: &str) -> String {
     format!(
         "shl.b32 %r1, %t, 2; mov.u32 %r2, memory; add.u32 %r1, %r1, %r2; st.shared.u32 [%r1], %t; {between}

@@ -2,17 +2,17 @@ use half::bf16;
 
 use super::run;
 
-/// Small whole numbers, whose products and sums are exact.
+/// Returns small whole numbers, whose products and sums are exact.
 fn number(seed: usize) -> f32 {
     ((seed * 37 + 11) % 13) as f32 - 6.0
 }
 
-/// Two numbers in a word, the first lower.
+/// Packs two numbers into a word as bf16, the first in the lower half.
 fn word(first: f32, second: f32) -> u32 {
     u32::from(bf16::from_f32(first).to_bits()) | u32::from(bf16::from_f32(second).to_bits()) << 16
 }
 
-/// What `lane` holds first of a 16 × 8 tile, then the one beside it.
+/// Returns the row and column of the first element of a 16 × 8 tile that `lane` holds; the second is next to it.
 fn held(lane: usize) -> (usize, usize) {
     (lane / 4, lane % 4 * 2)
 }
@@ -21,7 +21,7 @@ fn held(lane: usize) -> (usize, usize) {
 fn mma_multiplies_the_fragments_of_all_lanes() {
     let (a, b) =
         (|m: usize, k: usize| number(m * 16 + k), |k: usize, n: usize| number(k * 8 + n + 5));
-    // Six words to a lane: four of A, two of B.
+    // Six words per lane: four of A, two of B.
     let mut input = vec![0; 32 * 6];
     for lane in 0..32 {
         let (line, pair) = held(lane);
@@ -54,14 +54,14 @@ fn mma_multiplies_the_fragments_of_all_lanes() {
     }
 }
 
-/// `wgmma` m64n64k16 of operands that lie MN-major in the 128-byte swizzle, B behind A: what every thread finds
-/// in sum `result`. The bytes are placed by the rule of the swizzle, not by the emulator's descriptors.
+/// Runs `wgmma` m64n64k16 on operands stored MN-major in the 128-byte swizzle, B after A, and returns sum `result` of
+/// every thread. The bytes are placed by the rule of the swizzle, not by the emulator's descriptors.
 fn wide(result: usize, fence: &str) -> Result<Vec<u32>, String> {
     let mut input = vec![0_u32; 2 * 16 * 32];
     for operand in 0..2 {
         for k in 0..16 {
             for mn in (0..64).step_by(2) {
-                // A row of 128 bytes for each k, whose pieces of 16 bytes are exchanged by k modulo 8.
+                // A row of 128 bytes for each k, whose 16-byte units are permuted by XOR with k modulo 8.
                 let byte = k * 128 + ((mn / 8) ^ (k % 8)) * 16 + mn % 8 * 2;
                 let number = |mn: usize| match operand {
                     0 => number(mn * 16 + k),
@@ -112,7 +112,7 @@ fn wgmma_reads_only_what_a_proxy_fence_has_made_visible() {
 
 #[test]
 fn matrices_are_loaded_and_transposed() {
-    // Row `i` of the matrix holds 8i to 8i + 7. Lane 4 has the first two of row 1; transposed, of column 1.
+    // Row `i` of the matrix holds 8i to 8i + 7. Lane 4 holds the first two of row 1 (transposed: of column 1).
     for (transposed, expected) in [("", [8, 9]), (".trans", [1, 9])] {
         let body = format!(
             "mov.u32 %r2, memory; shl.b32 %r3, %t, 2; add.u32 %r3, %r3, %r2; shl.b32 %r4, %t, 1;
@@ -127,7 +127,7 @@ fn matrices_are_loaded_and_transposed() {
 
 #[test]
 fn wmma_multiplies_tiles_in_any_order() {
-    // A by rows, B by columns, both of bf16, from global memory.
+    // A is row-major and B column-major, both bf16 and in global memory.
     let (a, b) = (|m: usize, k: usize| number(m * 16 + k), |k: usize, n: usize| number(k * 3 + n));
     let mut input = Vec::new();
     for m in 0..16 {
@@ -143,12 +143,12 @@ fn wmma_multiplies_tiles_in_any_order() {
         {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%f8, %f8, %f8, %f8, %f8, %f8, %f8, %f8};
         wmma.store.d.sync.aligned.col.m16n16k16.shared.f32 [memory], {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, 20;
         add.u32 %r10, %r10, %r11; ld.shared.u32 %r0, [%r10+160]; st.global.u32 [%out], %r0;";
-    // A warp of sixteen lanes has no whole fragments.
+    // Sixteen lanes do not hold whole fragments.
     let error = run(body, 16, &input).unwrap_err();
     assert!(error.contains("take part"), "{error}");
     let found = run(body, 32, &input).unwrap();
     for (m, found) in found.iter().take(16).enumerate() {
-        // Column 2 of the result, which lies by columns of 20.
+        // Column 2 of the result, which is column-major with a stride of 20.
         let sum: f32 = (0..16).map(|k| a(m, k) * b(k, 2)).sum();
         assert_eq!(f32::from_bits(*found), 2.0 + sum, "row {m}");
     }

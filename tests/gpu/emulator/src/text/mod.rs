@@ -1,7 +1,7 @@
-//! PTX text as kernels: every name is resolved, nothing is decoded yet.
+//! Parses PTX text into kernels: every name is resolved, but nothing is decoded yet.
 //!
-//! Constants and special registers become registers of their own, filled when a warp begins, so that an
-//! operand is always a register.
+//! Constants and special registers become ordinary registers that are filled when a warp starts, so that an operand is
+//! always a register.
 
 mod names;
 mod parser;
@@ -13,41 +13,41 @@ use std::collections::HashMap;
 pub(crate) use parser::kernels;
 pub(crate) use variables::size_of;
 
-/// A register's number.
+/// Number of a register.
 pub(crate) type Reg = u32;
 
-/// Registers that the hardware fills.
+/// Special registers, which the hardware fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
-    /// `%tid`, by axis.
+    /// `%tid` along the given axis.
     Thread(usize),
-    /// `%ntid`.
+    /// `%ntid` along the given axis.
     Threads(usize),
-    /// `%ctaid`.
+    /// `%ctaid` along the given axis.
     Block(usize),
-    /// `%nctaid`.
+    /// `%nctaid` along the given axis.
     Blocks(usize),
     Lane,
     Warp,
-    /// `%lanemask_lt` and its kin.
+    /// `%lanemask_lt`; the next three are `%lanemask_le`, `%lanemask_gt` and `%lanemask_ge`.
     LanesBelow,
     LanesUpTo,
     LanesAbove,
     LanesFrom,
-    /// `%dynamic_smem_size` and the like: numbers that a launch decides.
+    /// `%dynamic_smem_size`, which the launch determines.
     DynamicShared,
 }
 
-/// What a register holds when a warp begins.
+/// Initial value of a register when a warp starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Filled {
     With(u64),
     By(Special),
-    /// The address of the launch's own shared memory, behind what the kernel declares, with this alignment.
+    /// Address of the launch's dynamic shared memory, after what the kernel declares, with this alignment.
     DynamicShared(usize),
 }
 
-/// An operand.
+/// Operand of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Argument {
     Reg(Reg),
@@ -55,7 +55,7 @@ pub(crate) enum Argument {
     Not(Reg),
     /// `d|p`.
     Pair(Option<Reg>, Option<Reg>),
-    /// `_`: a result that nobody wants.
+    /// `_`: a discarded result.
     Nothing,
     List(Vec<Argument>),
     /// `[base + offset]`.
@@ -68,7 +68,7 @@ pub(crate) enum Argument {
 /// One instruction.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
-    /// Executed only where this is true (or false).
+    /// Predicate register and the value it must have in a lane for the lane to execute the statement.
     pub guard: Option<(Reg, bool)>,
     pub opcode: String,
     pub arguments: Vec<Argument>,
@@ -78,15 +78,15 @@ pub(crate) struct Statement {
 /// One `.entry`.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
-    /// Size of each parameter and its place among them, in bytes.
+    /// Size and offset of each parameter, in bytes.
     pub parameters: Vec<(usize, usize)>,
     pub filled: Vec<(Reg, Filled)>,
     pub registers: usize,
     /// Shared memory that the kernel declares, in bytes.
     pub shared: usize,
-    /// Local memory of a thread, in bytes.
+    /// Local memory per thread, in bytes.
     pub local: usize,
     pub statements: Vec<Statement>,
-    /// The statement that a label stands before.
+    /// Index of the statement that follows each label.
     pub labels: HashMap<String, usize>,
 }

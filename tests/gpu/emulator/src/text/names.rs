@@ -1,4 +1,4 @@
-//! What the names inside a kernel mean.
+//! Resolves the names used inside a kernel.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ pub(super) fn special(word: &str) -> Option<Filled> {
         "%lanemask_gt" => Special::LanesAbove,
         "%lanemask_ge" => Special::LanesFrom,
         "%dynamic_smem_size" => Special::DynamicShared,
-        // Time stands still: whoever waits for a while waits for an event too.
+        // The clock does not advance: code that waits for a duration also waits for an event.
         "%globaltimer" => return Some(Filled::With(0)),
         _ => return None,
     }))
 }
-/// A kernel while it is read.
+/// A kernel while it is being parsed.
 pub(super) struct Body {
     pub(super) text: Text,
     pub(super) scopes: Vec<HashMap<String, Reg>>,

@@ -1,4 +1,4 @@
-//! Kernels, their scopes and their statements.
+//! Parses kernels, their scopes and their statements.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::tokens::{Token, tokens};
 use super::{Argument, Filled, Reg, Statement, Text};
 use crate::machine::window::PARAM;
 
-/// Kernels by their names.
+/// Parses all kernels of a module, keyed by name.
 pub(crate) fn kernels(text: &str) -> Result<HashMap<String, Text>, String> {
     let tokens = tokens(text);
     let mut parser = Parser { tokens: &tokens, at: 0, globals: HashMap::new() };
@@ -32,7 +32,7 @@ pub(crate) fn kernels(text: &str) -> Result<HashMap<String, Text>, String> {
 pub(super) struct Parser<'a> {
     pub(super) tokens: &'a [Token<'a>],
     pub(super) at: usize,
-    /// Variables outside kernels, whose names hold for all.
+    /// Variables declared outside kernels, visible to all of them.
     pub(super) globals: HashMap<String, Filled>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Everything on this line, `.version 9.0` say.
+    /// Skips the rest of the current line, e.g. `.version 9.0`.
     pub(super) fn skip_line(&mut self) {
         let line = self.line();
         while self.at < self.tokens.len() && self.line() == line {
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What may follow the first of `d|p`.
+    /// Parses the optional second part of `d|p`.
     pub(super) fn pair(&mut self, first: Option<Reg>, body: &mut Body) -> Result<Argument, String> {
         if self.peek() != "|" {
             return Ok(first.map_or(Argument::Nothing, Argument::Reg));
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
         Ok(Argument::Pair(first, Some(self.value(body)?)))
     }
 
-    /// A register, a variable's address, or a number.
+    /// Parses a register, a variable's address, or a number; returns the register that holds it.
     pub(super) fn value(&mut self, body: &mut Body) -> Result<Reg, String> {
         let word = self.peek();
         if let Some(reg) = body.find(word) {
@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
             self.at += 1;
             return Ok(body.fill(special));
         }
-        // The one constant that PTX names.
+        // The only named constant of PTX.
         if word == "WARP_SZ" {
             self.at += 1;
             return Ok(body.fill(Filled::With(32)));

@@ -1,18 +1,18 @@
-//! PTX text as words and signs.
+//! Splits PTX text into words and punctuation.
 
-/// A word or a sign, and the line it stands in.
+/// A word or punctuation character, and the line it is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub text: &'a str,
     pub line: u32,
 }
 
-/// Letters of names, opcodes and numbers.
+/// Returns `true` for characters of names, opcodes and numbers.
 fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_$%.".contains(&byte)
 }
 
-/// All tokens; comments are dropped, a string is one token.
+/// Returns all tokens; comments are dropped, and a string is one token.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let bytes = text.as_bytes();
     let (mut found, mut at, mut line) = (Vec::new(), 0, 1);
@@ -39,7 +39,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
                 }
             }
             b if in_word(b) => {
-                // `shared::cta` is one word, `label:` is two.
+                // `shared::cta` is one word; `label:` is two tokens.
                 while at < bytes.len() && (in_word(bytes[at]) || bytes[at..].starts_with(b"::")) {
                     at += if bytes[at] == b':' { 2 } else { 1 };
                 }

@@ -1,10 +1,10 @@
-//! Declarations: registers, memory, and the numbers in them.
+//! Parses declarations of registers and memory, and the numbers in them.
 
 use super::Filled;
 use super::names::Body;
 use super::parser::Parser;
 
-/// Bytes of a fundamental type.
+/// Returns the size of a fundamental type in bytes.
 pub(crate) fn size_of(ty: &str) -> Option<usize> {
     let bits = ty.trim_start_matches(|c: char| !c.is_ascii_digit());
     match ty.trim_start_matches('.') {
@@ -29,7 +29,8 @@ impl<'a> Parser<'a> {
         Ok(if negative { number.wrapping_neg() } else { number })
     }
 
-    /// `.align 16 .b8 name[4][8]`, behind the state space: name, bytes, alignment, bytes of an element.
+    /// Parses what follows the state space, e.g. `.align 16 .b8 name[4][8]`: name, bytes, alignment, bytes of an
+    /// element.
     pub(super) fn variable(&mut self) -> Result<(&'a str, usize, usize, usize), String> {
         let (mut align, mut element, mut count) = (1, 1, 1);
         while self.peek().starts_with('.') {
@@ -50,7 +51,7 @@ impl<'a> Parser<'a> {
         Ok((name, element * count, align.max(element), element))
     }
 
-    /// A variable in global or constant memory. It is never given back: modules live as long as the program.
+    /// Parses a variable in global or constant memory. It is never freed: modules live as long as the program.
     pub(super) fn global(&mut self) -> Result<(), String> {
         self.at += 1;
         let (name, bytes, _, element) = self.variable()?;
@@ -67,7 +68,7 @@ impl<'a> Parser<'a> {
         }
         self.expect(";")?;
         content.resize(bytes, 0);
-        // In words, so that it is aligned for all types.
+        // Stored in 64-bit words so that it is aligned for all types.
         let mut words = vec![0_u64; bytes.div_ceil(8)];
         for (at, byte) in content.into_iter().enumerate() {
             words[at / 8] |= u64::from(byte) << (at % 8 * 8);
@@ -77,7 +78,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.extern .shared .align 16 .b8 name[];`
+    /// Parses `.extern .shared .align 16 .b8 name[];`.
     pub(super) fn extern_shared(&mut self) -> Result<(), String> {
         self.at += 1;
         let (name, bytes, align, _) = self.variable()?;
@@ -88,7 +89,7 @@ impl<'a> Parser<'a> {
         self.expect(";")
     }
 
-    /// `.reg .b32 %r<8>, x, y;`
+    /// Parses `.reg .b32 %r<8>, x, y;`.
     pub(super) fn registers(&mut self, body: &mut Body) -> Result<(), String> {
         self.at += 2;
         loop {
@@ -110,7 +111,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `.shared` or `.local` variables.
+    /// Parses a `.shared` or `.local` variable.
     pub(super) fn memory(&mut self, body: &mut Body) -> Result<(), String> {
         let shared = self.next() == ".shared";
         let (name, bytes, align, _) = self.variable()?;

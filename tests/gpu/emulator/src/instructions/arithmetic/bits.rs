@@ -1,4 +1,4 @@
-//! Bits: logic, shifts, fields.
+//! Bitwise logic, shifts and bit fields.
 
 use super::lanes::{Alu, alu, integers};
 use crate::instructions::value::{LANES, Lanes, Value};
@@ -27,7 +27,7 @@ pub(super) fn bits(head: &str, ty: &str) -> Option<Alu> {
         "and" => integers!(ty, |a, b, c| a & b),
         "or" => integers!(ty, |a, b, c| a | b),
         "xor" => integers!(ty, |a, b, c| a ^ b),
-        // Shifts are by 32-bit amounts; further than the type is wide leaves zeros, or the sign.
+        // Shift amounts have 32 bits; shifting by the type's width or more leaves zeros, or copies of the sign.
         "shl" | "shr" => shift(head, ty),
         "lop3" => Some(|a, b, c, table| {
             std::array::from_fn(|lane| {
@@ -43,7 +43,7 @@ pub(super) fn bits(head: &str, ty: &str) -> Option<Alu> {
     }
 }
 
-/// An [`Alu`] whose second operand is an amount of bits.
+/// Builds an [`Alu`] whose second operand is a number of bits.
 macro_rules! by_amount {
     ($ty:ty, |$a:ident, $by:ident| $result:expr) => {{
         fn run(a: &Lanes, b: &Lanes, _: &Lanes, _: &Lanes) -> Lanes {
@@ -101,7 +101,8 @@ pub(super) fn fields(parts: &[&str]) -> Option<Alu> {
         ("bfi", "b64") => {
             Some(|a, b, at, len| std::array::from_fn(|i| insert(a[i], b[i], at[i], len[i])))
         }
-        // Of the eight bytes of b and a, those that the selector's nibbles name; eight more spread the sign.
+        // Each nibble of the selector picks one of the eight bytes of b and a; its highest bit replicates that byte's
+        // sign.
         ("prmt", "b32") => alu!(u32, |a, b, selector| {
             let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
             u32::from_le_bytes(std::array::from_fn(|i| {
@@ -123,14 +124,14 @@ pub(super) fn fields(parts: &[&str]) -> Option<Alu> {
     }
 }
 
-/// `b` with its `len` bits from `at` on replaced by the lowest of `a`.
+/// Returns `b` with its `len` bits from `at` on replaced by the lowest ones of `a`.
 fn insert(a: u64, b: u64, at: u64, len: u64) -> u64 {
     let (at, len) = ((at & 0xFF).min(63) as u32, (len & 0xFF).min(64) as u32);
     let mask = u64::MAX.checked_shr(64 - len).unwrap_or(0) << at;
     b & !mask | a << at & mask
 }
 
-/// The upper half of two words shifted left, or the lower one of them shifted right.
+/// Returns the upper half of two words shifted left, or the lower half of them shifted right.
 fn pair(high: u32, low: u32, by: u32, left: bool) -> u32 {
     let both = u64::from(high) << 32 | u64::from(low);
     if left { (both << by >> 32) as u32 } else { (both >> by) as u32 }

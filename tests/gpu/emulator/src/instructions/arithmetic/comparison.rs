@@ -5,10 +5,10 @@ use half::{bf16, f16};
 use super::lanes::{Alu, alu, floats, integers};
 use crate::instructions::value::{Float, LANES, Lanes, Value};
 
-/// `setp`'s comparison.
+/// Returns the comparison of `setp` for a type.
 pub(crate) fn comparison(comparison: &str, ty: &str) -> Option<Alu> {
     if ty.contains('f') {
-        // Ordered: false where one is no number; `u` in front of nothing means true there.
+        // Ordered comparisons are false if an operand is NaN; unordered ones (with a `u` at the end) are true.
         return match comparison {
             "eq" => floats!(ty, |a, b, c| a.wide() == b.wide()),
             "ne" => floats!(ty, |a, b, c| a.wide() < b.wide() || a.wide() > b.wide()),

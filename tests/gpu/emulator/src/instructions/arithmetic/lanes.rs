@@ -1,17 +1,17 @@
-//! A function of numbers as one of whole registers, for each type it is defined for.
+//! Lifts functions of numbers to whole registers, for each type they are defined for.
 
 use crate::instructions::value::{LANES, Lanes};
 
-/// A register from up to four.
+/// Computes a register from up to four registers.
 pub(crate) type Alu = fn(&Lanes, &Lanes, &Lanes, &Lanes) -> Lanes;
 
-/// What it makes of two values.
+/// Applies an [`Alu`] to two scalars.
 pub(crate) fn of_two(run: Alu, a: u64, b: u64) -> u64 {
     let all = |x: u64| -> Lanes { [x; LANES] };
     run(&all(a), &all(b), &all(0), &all(0))[0]
 }
 
-/// An [`Alu`] of operands of one type.
+/// Builds an [`Alu`] from an expression on operands of one type.
 macro_rules! alu {
     ($ty:ty, |$a:ident, $b:ident, $c:ident| $result:expr) => {{
         #[allow(unused_variables)]
@@ -27,7 +27,7 @@ macro_rules! alu {
     }};
 }
 
-/// The same for every integer type, by its name in PTX; `T` is the type.
+/// Builds an [`Alu`] for any integer type, by its name in PTX; `T` is the Rust type.
 macro_rules! integers {
     ($ty:expr, |$a:ident, $b:ident, $c:ident| $result:expr) => {
         match $ty {

@@ -1,4 +1,4 @@
-//! Instructions that compute a register from registers, each lane by itself.
+//! Instructions that compute a register from registers, independently in each lane.
 
 mod bits;
 mod comparison;
@@ -15,7 +15,7 @@ use lanes::{alu, floats, integers};
 
 use super::value::{Float, LANES, Lanes, Value};
 
-/// The instruction of this opcode, its parts split at the dots, if it is one of these.
+/// Returns the instruction of this opcode, split at the dots, or `None` if it is not one of these.
 pub(crate) fn find(parts: &[&str]) -> Option<Alu> {
     let (head, ty) = (*parts.first()?, *parts.last()?);
     let has = |part: &str| parts.contains(&part);
@@ -72,7 +72,7 @@ pub(crate) fn find(parts: &[&str]) -> Option<Alu> {
 }
 
 fn extreme(head: &str, ty: &str, nan: bool) -> Option<Alu> {
-    // A number wins against what is none, unless `.NaN` asks for the opposite.
+    // A number takes precedence over NaN, unless `.NaN` requests the opposite.
     match (head, nan) {
         ("min", false) => integers!(ty, |a, b, c| a.min(b))
             .or(floats!(ty, |a, b, c| Float::apply(a, b, c, |a, b, _| a.min(b)))),

@@ -1,4 +1,4 @@
-//! Products of integers that are wider than their factors.
+//! Integer products that are wider than their factors.
 
 use super::lanes::{Alu, alu};
 use crate::instructions::value::{LANES, Lanes, Value};

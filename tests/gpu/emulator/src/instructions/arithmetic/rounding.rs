@@ -3,8 +3,8 @@
 use super::lanes::{Alu, alu};
 use crate::instructions::value::{LANES, Lanes, Value};
 
-/// f32 sums and products that are rounded downwards, upwards or to zero. The value in f64 is as good as exact:
-/// products of f32 are, and a sum loses only bits far below an f32's last.
+/// Returns the f32 sum or product that is rounded down, up or to zero. The value in f64 is practically exact: products
+/// of f32 are exact, and a sum loses only bits far below an f32's last.
 pub(super) fn directed(parts: &[&str]) -> Option<Alu> {
     if parts.last() != Some(&"f32") {
         return None;
@@ -26,18 +26,18 @@ pub(super) fn directed(parts: &[&str]) -> Option<Alu> {
     }
 }
 
-/// Not above `x`.
+/// Rounds down: the result is not above `x`.
 pub(crate) fn down(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
-/// Not below `x`.
+/// Rounds up: the result is not below `x`.
 pub(crate) fn up(x: f64) -> f32 {
     -down(-x)
 }
 
-/// Not further from zero than `x`.
+/// Rounds to zero: the result is not further from zero than `x`.
 pub(crate) fn to_zero(x: f64) -> f32 {
     if x < 0.0 { up(x) } else { down(x) }
 }

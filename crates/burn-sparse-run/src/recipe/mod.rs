@@ -1,0 +1,15 @@
+//! Recipe files: plain data in TOML; no code runs from them.
+
+mod after;
+mod blend;
+mod distill;
+mod error;
+mod overrides;
+mod recipe_file;
+mod train;
+
+pub use after::{After, MaskAfter};
+pub use distill::Distill;
+pub use error::RecipeError;
+pub use recipe_file::Recipe;
+pub use train::{Keep, LearningRateSchedule, OptimizerConfig, TrainConfig};

@@ -1,0 +1,142 @@
+use std::path::Path;
+use std::str::FromStr;
+
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::prune::{Horizon, PruneConfig, Pruning};
+use serde::{Deserialize, Serialize};
+
+use super::{After, RecipeError, TrainConfig, overrides};
+
+/// A recipe: the task, its training, and the pruning rules.
+///
+/// ```
+/// use burn_sparse_run::recipe::Recipe;
+///
+/// let recipe: Recipe = r#"
+///     version = 1
+///     task = "glyphs-mlp"
+///     [[prune]]
+///     except = "head.*"
+///     pattern = "shfl-bw(vector=32)"
+///     sparsity = 0.75
+///     end = "0.5 epochs"
+/// "#
+/// .parse()?;
+/// assert_eq!(recipe.prune[0].target(), 0.75);
+/// # Ok::<(), burn_sparse_run::recipe::RecipeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Version of the recipe language: 1.
+    pub version: u32,
+    /// Name of the task.
+    pub task: String,
+    /// Seed of weights, data order, and mask search.
+    #[serde(default)]
+    pub seed: u64,
+    /// Dense training, then fine-tuning under masks.
+    #[serde(default)]
+    pub train: TrainConfig,
+    /// Pruning rules; the last one that matches a parameter applies.
+    #[serde(default)]
+    pub prune: Vec<PruneConfig>,
+    /// Treatment of masks and of the optimizer's state after updates.
+    #[serde(default)]
+    pub after: After,
+}
+
+impl Recipe {
+    /// Reads a recipe from a file.
+    ///
+    /// # Errors
+    /// Names the key, the line, and what was probably meant.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, RecipeError> {
+        Self::load_with(path, &[])
+    }
+
+    /// Reads a recipe from a file, and applies `key=value` overrides before anything is checked; `prune.KEY` sets the key in
+    /// every `[[prune]]` table.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with(path: impl AsRef<Path>, sets: &[String]) -> Result<Self, RecipeError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| RecipeError::Read { path: path.into(), source })?;
+        Self::parse_with(&text, sets)
+    }
+
+    /// Reads a recipe from text, and applies `key=value` overrides before anything is checked.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse_with(text: &str, sets: &[String]) -> Result<Self, RecipeError> {
+        // Parses the file itself first, so that its errors have line numbers.
+        let mut recipe: Self =
+            toml::from_str(text).map_err(|error| RecipeError::from_toml(&error, text))?;
+        if !sets.is_empty() {
+            let changed = overrides::apply(text, sets)?;
+            recipe = toml::from_str(&changed).map_err(|error| {
+                match RecipeError::from_toml(&error, &changed) {
+                    // Lines of the rewritten text would be misleading.
+                    RecipeError::Syntax { reason, suggestion, .. } => {
+                        let reason = format!("after --set: {reason}");
+                        RecipeError::Syntax { line: None, reason, suggestion }
+                    }
+                    other => other,
+                }
+            })?;
+        }
+        recipe.validate()?;
+        Ok(recipe)
+    }
+
+    /// Returns the recipe that a checkpoint carries, or `None` if it carries none.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>, RecipeError> {
+        checkpoint.provenance().recipe().map(|text| Self::parse_with(text, &[])).transpose()
+    }
+
+    /// Returns the recipe as TOML.
+    pub fn to_toml(&self) -> String {
+        // Cannot fail: every field has a TOML form.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// Returns the pruning rules, with the recipe's seed and treatment of the optimizer's state.
+    pub fn pruning(&self) -> Pruning {
+        Pruning::new(self.prune.iter().cloned())
+            .with_seed(self.seed)
+            .with_optimizer_state(self.after.optimizer_state)
+    }
+
+    /// Returns the length of the pruning phase, for epochs of `steps_per_epoch` optimizer steps.
+    pub fn horizon(&self, steps_per_epoch: usize) -> Horizon {
+        Horizon::epochs(self.train.prune_epochs, steps_per_epoch)
+    }
+
+    fn validate(&self) -> Result<(), RecipeError> {
+        if self.version != 1 {
+            let reason = format!("is {}, this program knows version 1", self.version);
+            return Err(RecipeError::value("version", reason));
+        }
+        if self.train.keep_zeros && !self.prune.is_empty() {
+            let reason =
+                "is true, which leaves nothing to the [[prune]] tables: remove one of them";
+            return Err(RecipeError::value("train.keep_zeros", reason));
+        }
+        self.train.validate()?;
+        Ok(self.pruning().validate()?)
+    }
+}
+
+impl FromStr for Recipe {
+    type Err = RecipeError;
+
+    fn from_str(text: &str) -> Result<Self, RecipeError> {
+        Self::parse_with(text, &[])
+    }
+}

@@ -1,0 +1,117 @@
+use std::path::{Path, PathBuf};
+
+use burn_sparse::checkpoint::Checkpoint;
+use serde_json::Value;
+
+use crate::Metric;
+use crate::recipe::Recipe;
+use crate::run::{EpochReport, RunError, RunFolder};
+
+/// Finished runs below a folder.
+#[derive(Debug)]
+pub struct Found {
+    /// Folder that was searched.
+    pub folder: PathBuf,
+    /// Runs, in the order of their folders.
+    pub runs: Vec<Run>,
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Run {
+    /// Path of its folder relative to the one that was searched, without the part that names its seed; empty for the
+    /// searched folder itself.
+    pub name: String,
+    /// Seed of its recipe.
+    pub seed: u64,
+    /// Its task.
+    pub task: String,
+    /// Metric of its checkpoint.
+    pub metric: Metric,
+    /// Metric at the end of its dense phase, if it had one.
+    pub dense_metric: Option<Metric>,
+    /// Share of zeros in the pruned weights.
+    pub sparsity: f64,
+    /// Its patterns; `dense` if nothing is pruned.
+    pub pattern: String,
+    /// Reports of its epochs.
+    pub epochs: Vec<EpochReport>,
+    /// Size of its checkpoint file in bytes.
+    pub bytes: u64,
+    /// Its checkpoint.
+    pub checkpoint: Checkpoint,
+}
+
+/// Finds the finished runs of a folder: its own run, or those of a sweep. Skips unfinished runs.
+///
+/// # Errors
+/// Returns an error if a file cannot be read or is damaged, or if there is no finished run.
+pub fn find(folder: &Path) -> Result<Found, RunError> {
+    let mut folders = Vec::new();
+    search(folder, &mut folders)?;
+    folders.sort();
+    let mut runs = Vec::new();
+    for path in folders {
+        runs.extend(read(folder, &path)?);
+    }
+    if runs.is_empty() {
+        return Err(RunError::NothingFinished { folder: folder.into() });
+    }
+    Ok(Found { folder: folder.into(), runs })
+}
+
+/// Collects the folders of runs that have a checkpoint; does not search further inside a run's folder.
+fn search(folder: &Path, into: &mut Vec<PathBuf>) -> Result<(), RunError> {
+    if RunFolder::new(folder).checkpoint().is_file() {
+        into.push(folder.into());
+        return Ok(());
+    }
+    let fail =
+        |source: std::io::Error| RunError::File { path: folder.into(), reason: source.to_string() };
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path.is_dir() {
+            search(&path, into)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
+    let folder = RunFolder::new(path);
+    let file = folder.checkpoint();
+    let checkpoint = Checkpoint::read(&file)?;
+    let results: Value = checkpoint
+        .provenance()
+        .results()
+        .and_then(|json| serde_json::from_str(json).ok())
+        .unwrap_or_default();
+    let metric = |key: &str| serde_json::from_value::<Metric>(results[key].clone()).ok();
+    // Without results the run is unfinished: the file is first written before they are known.
+    let (Some(found), Some(recipe)) = (metric("metric"), Recipe::of(&checkpoint)?) else {
+        return Ok(None);
+    };
+    let fail =
+        |source: std::io::Error| RunError::File { path: file.clone(), reason: source.to_string() };
+    let bytes = std::fs::metadata(&file).map_err(fail)?.len();
+    let patterns = checkpoint.patterns();
+    Ok(Some(Run {
+        name: name(root, path),
+        seed: recipe.seed,
+        task: recipe.task.clone(),
+        metric: found,
+        dense_metric: metric("dense_metric"),
+        sparsity: results["sparsity"].as_f64().unwrap_or(0.0),
+        pattern: if patterns.is_empty() { "dense".into() } else { patterns },
+        epochs: folder.epochs()?,
+        bytes,
+        checkpoint,
+    }))
+}
+
+fn name(root: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    let parts = below.iter().map(|part| part.to_string_lossy());
+    let parts: Vec<_> = parts.filter(|part| !part.starts_with("seed-")).collect();
+    parts.join("/")
+}

@@ -1,0 +1,138 @@
+use std::hint::black_box;
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn::train::InferenceStep;
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::measure::{Bench, BenchRow, LayerReport, alternate, layers};
+use burn_sparse::nn::KernelInput;
+use serde::Serialize;
+
+use crate::recipe::Recipe;
+use crate::run::RunError;
+use crate::{Task, TaskVisitor, with_task};
+
+/// Latency of a model on a batch, including the loss, dense and sparse in one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// Number of samples in the batch.
+    pub batch: usize,
+    /// Median microseconds with Burn's dense layers.
+    pub dense_us: f64,
+    /// Median microseconds with packed weights.
+    pub sparse_us: f64,
+}
+
+impl Latency {
+    /// Returns the dense latency divided by the sparse one.
+    pub fn speedup(&self) -> f64 {
+        self.dense_us / self.sparse_us
+    }
+}
+
+/// Measurements of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Latency of the whole model, for each batch size.
+    pub latency: Vec<Latency>,
+    /// Every matrix, with the kernel that ran for the largest batch.
+    pub layers: Vec<LayerReport>,
+    /// Every packed matrix alone, on the input size it had with each batch.
+    pub alone: Vec<Alone>,
+}
+
+/// Measurement of a single matrix of a model, multiplied alone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alone {
+    /// Name of its weight.
+    pub name: String,
+    /// Number of samples in the model's batch.
+    pub batch: usize,
+    /// Benchmark of its layer, on the number of tokens or images that such a batch gives it.
+    pub row: BenchRow,
+}
+
+/// Measures a checkpoint's model on test data, alternating dense and packed runs.
+///
+/// # Errors
+/// Returns an error if the checkpoint is of no known task or does not fit it, if the data cannot be loaded, or if a
+/// packed layer does not compute the same as the dense one.
+pub fn measure(
+    checkpoint: &Checkpoint,
+    data_dir: Option<&Path>,
+    batches: &[usize],
+    device: &Device,
+) -> Result<Measured, RunError> {
+    let recipe = Recipe::of(checkpoint)?.ok_or(RunError::NoRecipe)?;
+    with_task(&recipe.task, Measure { checkpoint, data_dir, batches, device, seed: recipe.seed })?
+}
+
+struct Measure<'a> {
+    checkpoint: &'a Checkpoint,
+    data_dir: Option<&'a Path>,
+    batches: &'a [usize],
+    device: &'a Device,
+    seed: u64,
+}
+
+impl TaskVisitor for Measure<'_> {
+    type Output = Result<Measured, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let device = self.device;
+        let dense = self.checkpoint.load_dense(task.model(device))?;
+        let packed = self.checkpoint.load(task.model(device))?;
+        let data = task.load(self.data_dir, self.seed)?;
+        // Limits batches to the size of the test set, so that the reported number of samples is the actual one.
+        let mut batches: Vec<usize> =
+            self.batches.iter().map(|&batch| batch.min(task.test_len(&data))).collect();
+        batches.dedup();
+        let pass = |model: &T::Model, batch: usize, repeats: usize| {
+            for _ in 0..repeats {
+                let batch = task.test_batch(&data, 0..batch, device);
+                black_box(InferenceStep::step(model, batch));
+            }
+            // Waits for devices that run asynchronously; otherwise only queuing the work would be timed.
+            let _ = device.sync();
+        };
+        let latency = batches.iter().map(|&batch| {
+            let [dense, sparse] = alternate(
+                1,
+                [&|repeats| pass(&dense, batch, repeats), &|repeats| pass(&packed, batch, repeats)],
+            );
+            Latency { batch, dense_us: 1e6 * dense, sparse_us: 1e6 * sparse }
+        });
+        let latency = latency.collect();
+        let by_batch = batches
+            .iter()
+            .map(|&batch| (batch, layers(&packed, self.checkpoint, || pass(&packed, batch, 1))));
+        let by_batch: Vec<_> = by_batch.collect();
+        let mut alone = Vec::new();
+        for (name, entry) in self.checkpoint.packed() {
+            let given = by_batch.iter().filter_map(|(batch, layers)| {
+                let layer = layers.iter().find(|layer| layer.name == name)?;
+                Some((*batch, layer.input?))
+            });
+            let given: Vec<(usize, KernelInput)> = given.collect();
+            let Some((_, first)) = given.first() else { continue };
+            let (packed, pattern, float) = (&entry.packed, entry.pattern, entry.float);
+            let bench = match first {
+                KernelInput::Tokens(_) => Bench::new(packed, pattern, float, device),
+                KernelInput::Pictures { shape: [_, channels, height, width], window } => {
+                    let picture = [*channels, *height, *width];
+                    Bench::conv2d(packed, pattern, float, device, picture, *window)
+                }
+            };
+            for (batch, input) in given {
+                let inputs = match input {
+                    KernelInput::Tokens(tokens) => tokens,
+                    KernelInput::Pictures { shape: [pictures, ..], .. } => pictures,
+                };
+                alone.push(Alone { name: name.into(), batch, row: bench.row(inputs)? });
+            }
+        }
+        let most = by_batch.into_iter().max_by_key(|&(batch, _)| batch);
+        let layers = most.map_or(Vec::new(), |(_, layers)| layers);
+        Ok(Measured { latency, layers, alone })
+    }
+}

@@ -1,0 +1,178 @@
+use std::fmt::Write;
+
+use burn_sparse::measure::{BenchRow, plot};
+
+use super::curves::{by_epoch, by_latency, by_sparsity, ramp};
+use super::escape::escaped;
+use super::markdown::{batches, metric_name, sparsity, value};
+use super::{Alone, Found, Measured, Row, Run};
+
+/// Renders the whole report as one HTML file, light or dark like the reader's system.
+///
+/// `notes` explain what is missing and why.
+pub fn page(found: &Found, rows: &[Row], notes: &[String]) -> String {
+    let title = match rows {
+        [only] if only.name.is_empty() => format!("{}, {}", found.runs[0].task, only.pattern),
+        _ => found.runs.first().map_or(String::new(), |run| format!("{}, sweep", run.task)),
+    };
+    let mut body = format!("<h1>{}</h1>", escaped(&title));
+    if let [row] = rows {
+        let _ = write!(body, "<p class=\"lead\">{}</p>", escaped(&lead(&found.runs[row.first])));
+    }
+    for note in notes {
+        let _ = write!(body, "<p class=\"soft\">{}</p>", escaped(note));
+    }
+    if rows.iter().filter(|row| !row.is_dense()).count() > 1 {
+        body += "<div class=\"charts\">";
+        body += &by_sparsity(rows).draw();
+        for batch in batches(rows) {
+            body += &by_latency(rows, batch).draw();
+        }
+        body += "</div>";
+    }
+    body += "<h2>Runs</h2>";
+    body += &table(rows);
+    if !batches(rows).is_empty() {
+        body += "<p class=\"soft\">Times are of the whole model on test data, loss included: medians, dense and \
+                 packed in turns, of the first seed.</p>";
+    }
+    for row in rows {
+        let open = if rows.len() == 1 { " open" } else { "" };
+        let name = match (row.name.as_str(), row.is_dense()) {
+            (_, true) => "dense".into(),
+            ("", _) => row.pattern.clone(),
+            (name, _) => name.to_string(),
+        };
+        let _ = write!(body, "<details{open}><summary>{}</summary>", escaped(&name));
+        body += &details(&found.runs[row.first], row.measured.as_ref(), open);
+        body += "</details>";
+    }
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\"><title>{}</title><style>{}</style></head>\
+         <body>{body}</body></html>\n",
+        escaped(&title),
+        include_str!("page.css")
+    )
+}
+
+/// Summarizes a run: its metric, sparsity and pattern, and the size of its checkpoint.
+fn lead(run: &Run) -> String {
+    let dense = run.dense_metric.as_ref();
+    let dense = dense.map_or(String::new(), |dense| format!(" (dense: {dense})"));
+    let megabytes = run.bytes as f64 / 1e6;
+    match run.pattern.as_str() {
+        "dense" => format!("{}, nothing pruned. The checkpoint is {megabytes:.2} MB.", run.metric),
+        pattern => format!(
+            "{}{dense} at {:.2} % sparsity, {pattern}. The packed checkpoint is {megabytes:.2} MB.",
+            run.metric,
+            100.0 * run.sparsity
+        ),
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let batches = batches(rows);
+    let mut heading = vec!["run".into(), "sparsity".into(), metric_name(rows), "seeds".into()];
+    for batch in &batches {
+        heading.extend([format!("batch {batch}: dense"), "packed".into(), "faster".into()]);
+    }
+    let cells = rows.iter().map(|row| {
+        let name = if row.name.is_empty() { &row.pattern } else { &row.name };
+        let mut cells = vec![name.clone(), sparsity(row), value(row), row.values.len().to_string()];
+        for batch in &batches {
+            let found = row.latency().iter().find(|latency| latency.batch == *batch);
+            cells.extend(match found {
+                Some(found) => [
+                    format!("{:.3} ms", found.dense_us / 1e3),
+                    format!("{:.3} ms", found.sparse_us / 1e3),
+                    format!("{:.2}×", found.speedup()),
+                ],
+                None => ["-", "-", "-"].map(String::from),
+            });
+        }
+        cells
+    });
+    html_table(&heading, cells, 1)
+}
+
+/// Renders a table whose columns from index `numbers` on are right-aligned.
+fn html_table(
+    heading: &[String],
+    rows: impl Iterator<Item = Vec<String>>,
+    numbers: usize,
+) -> String {
+    let class = |at: usize| if at >= numbers { " class=\"n\"" } else { "" };
+    let mut table = String::from("<div class=\"wide\"><table><tr>");
+    for (at, cell) in heading.iter().enumerate() {
+        let _ = write!(table, "<th{}>{}</th>", class(at), escaped(cell));
+    }
+    table += "</tr>";
+    for row in rows {
+        table += "<tr>";
+        for (at, cell) in row.iter().enumerate() {
+            let _ = write!(table, "<td{}>{}</td>", class(at), escaped(cell));
+        }
+        table += "</tr>";
+    }
+    table + "</table></div>"
+}
+
+/// Renders the details of one run: charts, layers, masks and recipe.
+fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
+    let mut html = String::new();
+    if !run.epochs.is_empty() {
+        html += "<div class=\"charts\">";
+        html += &by_epoch(run).draw();
+        if run.pattern != "dense" {
+            html += &ramp(run).draw();
+        }
+        html += "</div>";
+    }
+    if let Some(measured) = measured {
+        html += &layers(measured);
+    }
+    if let Ok(masks) = plot::masks(&run.checkpoint) {
+        let _ = write!(
+            html,
+            "<details{open}><summary>Masks</summary><div class=\"masks\">{masks}</div></details>"
+        );
+    }
+    if let Some(recipe) = run.checkpoint.provenance().recipe() {
+        let recipe = escaped(recipe);
+        let _ = write!(html, "<details><summary>Recipe</summary><pre>{recipe}</pre></details>");
+    }
+    html
+}
+
+/// Renders a table of every matrix: the kernel that ran for it in the model, and its latency alone.
+fn layers(measured: &Measured) -> String {
+    let batches: Vec<usize> = measured.latency.iter().map(|latency| latency.batch).collect();
+    let mut heading: Vec<String> =
+        ["weight", "kernel in the model", "pattern"].map(String::from).into();
+    heading.extend(["rows × columns".into(), "sparsity".into()]);
+    heading.extend(batches.iter().map(|batch| format!("product alone, batch {batch}")));
+    let rows = measured.layers.iter().map(|layer| {
+        let mut cells = vec![
+            layer.name.clone(),
+            layer.kernel.clone(),
+            layer.pattern.clone(),
+            format!("{} × {}", layer.rows, layer.cols),
+            format!("{:.1} %", 100.0 * layer.sparsity),
+        ];
+        for batch in &batches {
+            let found = measured
+                .alone
+                .iter()
+                .find(|alone| alone.name == layer.name && alone.batch == *batch);
+            let says = |Alone { row, .. }: &Alone| {
+                let BenchRow { batch: tokens, dense_us, sparse_us, speedup, .. } = row;
+                format!("{tokens} tokens, {dense_us:.1} to {sparse_us:.1} µs, {speedup:.2}×")
+            };
+            cells.push(found.map_or("-".into(), says));
+        }
+        cells
+    });
+    let table = html_table(&heading, rows, 3);
+    format!("<h2>Layers</h2>{table}")
+}

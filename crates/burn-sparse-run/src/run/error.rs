@@ -1,0 +1,123 @@
+use std::path::PathBuf;
+
+use burn_sparse::checkpoint::CheckpointError;
+use burn_sparse::pattern::PatternError;
+use burn_sparse::prune::PlanError;
+use burn_sparse::measure::BenchError;
+use burn_sparse::train::TrainError;
+use burn_sparse_datasets::DatasetError;
+use thiserror::Error;
+
+use crate::TaskError;
+use crate::recipe::RecipeError;
+
+/// Failure of a run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Data cannot be loaded.
+    #[error(transparent)]
+    Data(#[from] DatasetError),
+    /// The recipe is wrong.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The recipe does not fit the model.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Masks could not be updated.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The checkpoint could not be written or read back.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A weight could not be packed.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// A layer could not be timed.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    /// No device was given.
+    #[error("no device was named: name one at least")]
+    NoDevice,
+    /// The loss is not finite.
+    #[error(
+        "the loss is {loss} at step {step} of epoch {epoch} ({phase}): lower \
+         train.optimizer.learning_rate, or look for bad data"
+    )]
+    Diverged {
+        /// Phase of training.
+        phase: &'static str,
+        /// Epoch, from 1.
+        epoch: usize,
+        /// Step of the epoch, from 1.
+        step: usize,
+        /// Loss.
+        loss: f64,
+    },
+    /// The folder holds a run already.
+    #[error("{} already holds a run; continue it with --resume, or choose another --run-dir", folder.display())]
+    Occupied {
+        /// Folder.
+        folder: PathBuf,
+    },
+    /// Another process trains in the folder.
+    #[error("another process is training in {}: wait for it, or choose another --run-dir", folder.display())]
+    InUse {
+        /// Folder.
+        folder: PathBuf,
+    },
+    /// There is nothing to resume.
+    #[error("{} holds no run to resume: {reason}", folder.display())]
+    NothingToResume {
+        /// Folder.
+        folder: PathBuf,
+        /// Cause.
+        reason: String,
+    },
+    /// The folder holds a run of another recipe.
+    #[error(
+        "{} holds a run of another recipe: {key} is {found} there, {expected} here",
+        folder.display()
+    )]
+    OtherRecipe {
+        /// Folder.
+        folder: PathBuf,
+        /// First key that differs.
+        key: String,
+        /// Value of the run.
+        found: String,
+        /// Requested value.
+        expected: String,
+    },
+    /// A file of the run cannot be read or written.
+    #[error("run file {}: {reason}", path.display())]
+    File {
+        /// File.
+        path: PathBuf,
+        /// Cause.
+        reason: String,
+    },
+    /// No finished run was found.
+    #[error("{} holds no finished run, nor does any folder below it", folder.display())]
+    NothingFinished {
+        /// Folder.
+        folder: PathBuf,
+    },
+    /// The checkpoint has no recipe, so its task is unknown.
+    #[error("the checkpoint carries no recipe, so its task is not known")]
+    NoRecipe,
+    /// The recipe names an unknown task.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// The checkpoint, read back, differs from the trained model.
+    #[error(
+        "the packed checkpoint differs from the trained model: outputs by {difference:e}, at most \
+         {allowed:e} is rounding"
+    )]
+    Unfaithful {
+        /// Largest difference of an output.
+        difference: f32,
+        /// Largest accepted difference.
+        allowed: f32,
+    },
+}

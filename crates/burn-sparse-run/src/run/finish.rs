@@ -1,0 +1,125 @@
+use std::path::PathBuf;
+
+use burn::module::Module;
+use burn::tensor::Device;
+use burn_sparse::checkpoint::{Checkpoint, Format, Provenance};
+use burn_sparse::measure::{LayerReport, layers};
+use burn_sparse::train::Pruned;
+
+use super::RunError;
+use super::session::Session;
+use super::state::State;
+use crate::{Metric, Task};
+
+/// Largest rounding difference between outputs of the packed and the masked model.
+const ALLOWED_DIFFERENCE: f32 = 1e-4;
+
+/// Number of test samples on which the packed and the masked model are compared, and kernels are reported.
+const COMPARED: usize = 256;
+
+/// Results of a finished run.
+#[derive(Debug, Clone)]
+pub struct Trained {
+    /// Metric of the packed checkpoint, read back from its file.
+    pub metric: Metric,
+    /// Metric at the end of the dense phase, if there was one.
+    pub dense_metric: Option<Metric>,
+    /// Share of zeros of the pruned weights.
+    pub sparsity: f64,
+    /// Patterns, as a recipe spells them.
+    pub pattern: String,
+    /// Seconds of training and evaluation over all sessions.
+    pub seconds: f64,
+    /// File of the checkpoint.
+    pub checkpoint: PathBuf,
+    /// Every matrix of the model, with the kernel that ran for it.
+    pub layers: Vec<LayerReport>,
+}
+
+impl<T: Task> Session<'_, T> {
+    /// Writes the checkpoint, reads it back, and proves that it equals the trained model.
+    pub(super) fn finish(
+        &self,
+        pruned: Pruned<T::Model>,
+        state: State,
+    ) -> Result<Trained, RunError> {
+        let (path, unproven) = (self.folder.checkpoint(), self.folder.unproven());
+        let provenance = Provenance::default()
+            .with_recipe(self.recipe.to_toml())
+            .with_plan(pruned.plan().clone());
+        let checkpoint = pruned.checkpoint().with_provenance(provenance.clone());
+        checkpoint.write(&unproven, Format::Packed)?;
+
+        let read = Checkpoint::read(&unproven)?;
+        let packed = |device: &Device| read.load(self.task.model(device));
+        // Compares on the CPU: a GPU may multiply dense matrices with fewer bits (TF32) than packed ones.
+        let cpu = Device::flex();
+        let masked = pruned.model().valid().to_device(&cpu);
+        let (a, b) = (self.outputs(&masked, &cpu), self.outputs(&packed(&cpu)?, &cpu));
+        // Rounding grows with the outputs, which may be large for a badly trained model.
+        let size = a.iter().map(|a| a.abs()).fold(1.0, f32::max);
+        let allowed = ALLOWED_DIFFERENCE * size;
+        let difference = difference(&a, &b);
+        if difference.is_nan() || difference > allowed {
+            return Err(RunError::Unfaithful { difference, allowed });
+        }
+        let device = self.device.clone().inner();
+        let packed = packed(&device)?;
+        let metric = self.task.evaluate(self.data, &packed, &device);
+        let layers = layers(&packed, &read, || {
+            self.outputs(&packed, &device);
+        });
+        let trained = Trained {
+            metric,
+            dense_metric: state.dense_metric,
+            sparsity: pruned.sparsity(),
+            pattern: read.patterns(),
+            seconds: state.seconds,
+            checkpoint: path.clone(),
+            layers,
+        };
+        let results = serde_json::json!({
+            "metric": trained.metric,
+            "dense_metric": trained.dense_metric,
+            "sparsity": trained.sparsity,
+            "output_difference": difference,
+        });
+        let provenance = provenance.with_results(results.to_string());
+        checkpoint.with_provenance(provenance).write(&path, Format::Packed)?;
+        // A leftover file only takes space.
+        let _ = std::fs::remove_file(unproven);
+        Ok(trained)
+    }
+
+    fn outputs(&self, model: &T::Model, device: &Device) -> Vec<f32> {
+        self.task.outputs(self.data, model, COMPARED, device)
+    }
+}
+
+/// Returns the largest difference of two slices; NaN if it is undefined.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    if a.is_empty() || a.len() != b.len() {
+        return f32::NAN;
+    }
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, |most, next| if most.is_nan() || next <= most { most } else { next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_cannot_be_compared_never_count_as_equal() {
+        assert_eq!(difference(&[1.0, 2.0], &[1.0, 2.5]), 0.5);
+        for (a, b) in [
+            (&[][..], &[][..]),
+            (&[1.0], &[1.0, 2.0]),
+            (&[f32::NAN], &[1.0]),
+            (&[f32::NAN, 1.0], &[f32::NAN, 1.0]),
+            (&[f32::INFINITY], &[f32::INFINITY]),
+        ] {
+            assert!(difference(a, b).is_nan());
+        }
+    }
+}

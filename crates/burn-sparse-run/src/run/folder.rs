@@ -1,0 +1,265 @@
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+use burn::store::ModuleRecord;
+use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
+use crate::recipe::Recipe;
+
+use super::state::{Best, State};
+use super::{Phase, RunError};
+
+/// File of the dense model that pruning is distilled from.
+const TEACHER: &str = "teacher.bpk";
+
+/// Folder of a run: `recipe.toml`, `initial.safetensors` if the run began with the parameters of a
+/// checkpoint, `teacher.bpk` with distillation, `epochs.jsonl`, the state to resume from, and at the end
+/// `checkpoint.safetensors` and `results.json`. `.lock` is held while a process trains here;
+/// `unproven.safetensors` is a checkpoint that has not been proven to equal the trained model.
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Refers to a folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the file of the final checkpoint before it is proven to equal the trained model.
+    pub(super) fn unproven(&self) -> PathBuf {
+        self.path.join("unproven.safetensors")
+    }
+
+    /// Returns the file of the final checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint.safetensors")
+    }
+
+    /// Returns `true` if a run has begun here, even if its recipe has been removed.
+    pub fn is_begun(&self) -> bool {
+        let files = [self.recipe_file(), self.state_file(), self.checkpoint()];
+        files.iter().any(|file| file.exists())
+    }
+
+    /// Locks the folder against other processes.
+    ///
+    /// # Errors
+    /// When another process holds the lock.
+    pub(super) fn lock(&self) -> Result<Lock, RunError> {
+        let path = self.path.join(".lock");
+        let file = File::create(&path).map_err(|error| fail(&path, error))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(RunError::InUse { folder: self.path.clone() }),
+            // A run without a lock is better than none on file systems without locks.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
+        }
+    }
+
+    /// Refuses a recipe that differs from that of the run.
+    ///
+    /// # Errors
+    /// Names the first key that differs.
+    pub fn expect_recipe(&self, recipe: &Recipe) -> Result<(), RunError> {
+        let nothing =
+            |reason: String| RunError::NothingToResume { folder: self.path.clone(), reason };
+        let text = std::fs::read_to_string(self.recipe_file())
+            .map_err(|error| nothing(format!("recipe.toml: {error}")))?;
+        let stored: Recipe = text.parse().map_err(|error| fail(&self.recipe_file(), error))?;
+        if &stored == recipe { Ok(()) } else { Err(self.other_recipe(&stored, recipe)) }
+    }
+
+    /// Creates the folder of a new run.
+    ///
+    /// # Errors
+    /// When the folder holds a run already, or another process is using it.
+    pub(super) fn create(
+        &self,
+        recipe: &Recipe,
+        initial: Option<&Checkpoint>,
+    ) -> Result<Lock, RunError> {
+        std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
+        let lock = self.lock()?;
+        if self.is_begun() {
+            return Err(RunError::Occupied { folder: self.path.clone() });
+        }
+        match initial {
+            Some(initial) => initial.write(self.initial_file(), Format::Packed)?,
+            // A run that was killed before it wrote its recipe may have left this file.
+            None => match std::fs::remove_file(self.initial_file()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(fail(&self.initial_file(), error));
+                }
+                _ => {}
+            },
+        }
+        replace(&self.recipe_file(), recipe.to_toml().as_bytes())?;
+        Ok(lock)
+    }
+
+    /// Reads the parameters that the run began with, if not with fresh ones.
+    pub(super) fn initial(&self) -> Result<Option<Checkpoint>, RunError> {
+        let path = self.initial_file();
+        if path.exists() { Ok(Some(Checkpoint::read(path)?)) } else { Ok(None) }
+    }
+
+    /// Reads the state of a run of the same recipe. A run that ended before its first save starts again, in `first`.
+    ///
+    /// # Errors
+    /// When there is no run, or another process is using the folder.
+    pub(super) fn resume(&self, recipe: &Recipe, first: Phase) -> Result<(State, Lock), RunError> {
+        self.expect_recipe(recipe)?;
+        let lock = self.lock()?;
+        let path = self.state_file();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok((State::new(first), lock));
+            }
+            Err(error) => return Err(fail(&path, error)),
+        };
+        Ok((serde_json::from_str(&text).map_err(|error| fail(&path, error))?, lock))
+    }
+
+    fn other_recipe(&self, stored: &Recipe, wanted: &Recipe) -> RunError {
+        let lines = |recipe: &Recipe| -> Vec<String> {
+            recipe.to_toml().lines().map(str::to_string).collect()
+        };
+        let (stored, wanted) = (lines(stored), lines(wanted));
+        let at = stored.iter().zip(&wanted).position(|(a, b)| a != b);
+        let at = at.unwrap_or(stored.len().min(wanted.len()));
+        let part = |lines: &[String], value: bool| {
+            let line = lines.get(at).map_or("nothing", String::as_str);
+            let (key, rest) = line.split_once(" = ").unwrap_or((line, "nothing"));
+            if value { rest.to_string() } else { key.to_string() }
+        };
+        RunError::OtherRecipe {
+            folder: self.path.clone(),
+            key: part(if at < wanted.len() { &wanted } else { &stored }, false),
+            found: part(&stored, true),
+            expected: part(&wanted, true),
+        }
+    }
+
+    /// Saves the best model so far.
+    pub(super) fn save_best<M: Module>(&self, best: &Best, model: &M) -> Result<(), RunError> {
+        self.save_module(&best.model, model)
+    }
+
+    /// Loads the best model into a module of the same architecture.
+    pub(super) fn load_best<M: Module>(&self, best: &Best, model: M) -> Result<M, RunError> {
+        self.load_module(&best.model, model)
+    }
+
+    /// Removes a model that is no longer the best. A leftover file only takes space.
+    pub(super) fn forget(&self, best: &Best) {
+        let _ = std::fs::remove_file(self.path.join(&best.model));
+    }
+
+    /// Saves the dense model that pruning is distilled from.
+    pub(super) fn save_teacher<M: Module>(&self, model: &M) -> Result<(), RunError> {
+        self.save_module(TEACHER, model)
+    }
+
+    /// Loads the dense model that pruning is distilled from into a module of the same architecture.
+    pub(super) fn load_teacher<M: Module>(&self, model: M) -> Result<M, RunError> {
+        self.load_module(TEACHER, model)
+    }
+
+    fn save_module<M: Module>(&self, name: &str, model: &M) -> Result<(), RunError> {
+        let path = self.path.join(name);
+        // Running statistics are updated on read, which recording them is not.
+        let _ = model.valid();
+        let bytes = model.clone().into_record().into_bytes();
+        replace(&path, &bytes.map_err(|error| fail(&path, error))?)
+    }
+
+    fn load_module<M: Module>(&self, name: &str, model: M) -> Result<M, RunError> {
+        let path = self.path.join(name);
+        let record = ModuleRecord::load(&path).map_err(|error| fail(&path, error))?;
+        model.try_load_record(record).map_err(|error| fail(&path, error))
+    }
+
+    /// Saves the state of the run: new files first, then the small file that refers to them, so that a run killed at any
+    /// moment finds a complete state.
+    pub(super) fn save<M: Module>(
+        &self,
+        state: &mut State,
+        model: &M,
+        optimizer: &ModuleOptimizer,
+    ) -> Result<(), RunError> {
+        let old = (state.model.clone(), state.optimizer.clone());
+        let mark = format!("{}-{:03}-{:06}", state.phase.name(), state.epoch, state.step);
+        state.model = format!("model-{mark}.bpk");
+        state.optimizer = format!("optimizer-{mark}.bpk");
+        self.save_module(&state.model, model)?;
+        let optimizer_file = self.path.join(&state.optimizer);
+        let bytes = optimizer.into_bytes();
+        replace(&optimizer_file, &bytes.map_err(|error| fail(&optimizer_file, error))?)?;
+        let json = serde_json::to_vec_pretty(&state).map_err(|error| fail(&self.path, error))?;
+        replace(&self.state_file(), &json)?;
+        for (old, new) in [(old.0, &state.model), (old.1, &state.optimizer)] {
+            if !old.is_empty() && old != *new {
+                // A leftover file only takes space.
+                let _ = std::fs::remove_file(self.path.join(old));
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the model of a saved state into a module of the same architecture.
+    pub(super) fn load_model<M: Module>(&self, state: &State, model: M) -> Result<M, RunError> {
+        self.load_module(&state.model, model)
+    }
+
+    /// Loads the optimizer of a saved state.
+    pub(super) fn load_optimizer(
+        &self,
+        state: &State,
+        optimizer: ModuleOptimizer,
+    ) -> Result<ModuleOptimizer, RunError> {
+        let path = self.path.join(&state.optimizer);
+        optimizer.load(&path).map_err(|error| fail(&path, error))
+    }
+
+    /// Writes `results.json`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
+        replace(&self.path.join("results.json"), json)
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.path.join("state.json")
+    }
+
+    fn initial_file(&self) -> PathBuf {
+        self.path.join("initial.safetensors")
+    }
+
+    fn recipe_file(&self) -> PathBuf {
+        self.path.join("recipe.toml")
+    }
+}
+
+/// Lock on a folder, released when dropped or when the process ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    write_atomically(path, bytes).map_err(|error| fail(path, error))
+}
+
+pub(super) fn fail(path: &Path, reason: impl ToString) -> RunError {
+    RunError::File { path: path.into(), reason: reason.to_string() }
+}

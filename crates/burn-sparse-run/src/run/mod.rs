@@ -1,0 +1,24 @@
+//! A run: a task trained by its recipe in its own folder, resumable at any step.
+//!
+//! burn-train's `SupervisedTraining` can train `Sparse<M>` as it is. This loop exists because a run must be able to stop and
+//! resume in the middle of an epoch with bitwise identical results.
+
+mod epochs;
+mod error;
+mod finish;
+mod folder;
+mod observer;
+mod optimizer;
+mod parallel;
+mod phase;
+mod session;
+mod source;
+mod state;
+mod train;
+
+pub use error::RunError;
+pub use finish::Trained;
+pub use folder::RunFolder;
+pub use observer::{EpochReport, Observer, Phase};
+pub use source::DataSource;
+pub use train::{Begin, Outcome, TrainOptions, train};

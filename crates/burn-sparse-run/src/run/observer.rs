@@ -1,0 +1,63 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Phase of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Training without masks.
+    Dense,
+    /// Fine-tuning under masks.
+    Prune,
+}
+
+impl Phase {
+    /// Returns the name of the phase.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Prune => "prune",
+        }
+    }
+}
+
+/// Report on an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Phase.
+    pub phase: Phase,
+    /// Epoch of the phase, from 1.
+    pub epoch: usize,
+    /// Number of epochs of the phase.
+    pub epochs: usize,
+    /// Mean training loss.
+    pub loss: f64,
+    /// Name of the metric.
+    pub metric: String,
+    /// Value of the metric on the test data.
+    pub value: f64,
+    /// Share of zeros of the planned weights at the end of the epoch.
+    pub sparsity: f64,
+    /// Share of zeros of the weights of each pattern.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub patterns: BTreeMap<String, f64>,
+    /// Share of the searched masks that changed.
+    pub mask_changed: f64,
+    /// Seconds spent on mask updates.
+    pub mask_seconds: f64,
+    /// Seconds of the epoch, including evaluation.
+    pub seconds: f64,
+}
+
+/// Observes a run, and may interrupt it.
+pub trait Observer {
+    /// Called after step `step` of `steps` in an epoch.
+    fn step(&mut self, phase: Phase, epoch: usize, step: usize, steps: usize, loss: f64);
+
+    /// Called after an epoch.
+    fn epoch(&mut self, report: &EpochReport);
+
+    /// Returns `true` to stop now, resumably.
+    fn interrupted(&self) -> bool;
+}

@@ -1,0 +1,111 @@
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::train::{ClassificationOutput, TrainStep};
+use burn_sparse::train::Sparse;
+use burn_sparse_models::Classifier;
+
+use super::{Phase, RunError};
+use crate::recipe::TrainConfig;
+
+/// Current sparsities of the masks, and statistics of their updates since the last report.
+#[derive(Default)]
+pub(super) struct MaskReport {
+    pub(super) sparsity: f64,
+    pub(super) patterns: BTreeMap<String, f64>,
+    pub(super) changed: f64,
+    pub(super) seconds: f64,
+}
+
+/// A phase of a run: the model that it trains, and what the training loop asks of it.
+pub(super) trait PhaseKind<M: Classifier> {
+    /// The task's model, or the same under masks.
+    type Model: Module
+        + ModuleDisplay
+        + TrainStep<Input = <M as TrainStep>::Input, Output = ClassificationOutput>;
+
+    const PHASE: Phase;
+
+    /// Returns the number of epochs.
+    fn epochs(config: &TrainConfig) -> usize;
+
+    /// Returns the learning rate at `progress` (0 to 1) of the phase.
+    fn learning_rate(config: &TrainConfig, progress: f64) -> f64;
+
+    /// Returns the task's model.
+    fn inner(model: &Self::Model) -> &M;
+
+    /// Returns `true` if the phase may end with this model.
+    fn may_be_last(_model: &Self::Model) -> Result<bool, RunError> {
+        Ok(true)
+    }
+
+    /// Reports on the masks.
+    fn masks(_model: &Self::Model) -> Result<MaskReport, RunError> {
+        Ok(MaskReport::default())
+    }
+
+    /// Checks that all mask updates have succeeded.
+    fn check_updates(_model: &Self::Model) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+/// Training without masks.
+pub(super) struct DensePhase;
+
+impl<M: Classifier> PhaseKind<M> for DensePhase {
+    type Model = M;
+    const PHASE: Phase = Phase::Dense;
+
+    fn epochs(config: &TrainConfig) -> usize {
+        config.dense_epochs
+    }
+
+    fn learning_rate(config: &TrainConfig, progress: f64) -> f64 {
+        config.dense_learning_rate(progress)
+    }
+
+    fn inner(model: &M) -> &M {
+        model
+    }
+}
+
+/// Fine-tuning under masks.
+pub(super) struct PrunePhase;
+
+impl<M: Classifier> PhaseKind<M> for PrunePhase {
+    type Model = Sparse<M>;
+    const PHASE: Phase = Phase::Prune;
+
+    fn epochs(config: &TrainConfig) -> usize {
+        config.prune_epochs
+    }
+
+    fn learning_rate(config: &TrainConfig, progress: f64) -> f64 {
+        config.prune_learning_rate(progress)
+    }
+
+    fn inner(model: &Sparse<M>) -> &M {
+        model.inner()
+    }
+
+    fn may_be_last(model: &Sparse<M>) -> Result<bool, RunError> {
+        Ok(Sparse::step(model)? >= model.plan().end())
+    }
+
+    fn masks(model: &Sparse<M>) -> Result<MaskReport, RunError> {
+        let stats = model.take_update_stats()?;
+        let masks = model.masks()?;
+        Ok(MaskReport {
+            sparsity: masks.sparsity,
+            patterns: masks.patterns,
+            changed: stats.changed_share(),
+            seconds: stats.seconds,
+        })
+    }
+
+    fn check_updates(model: &Sparse<M>) -> Result<(), RunError> {
+        Ok(model.check_updates()?)
+    }
+}

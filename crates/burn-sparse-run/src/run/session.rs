@@ -1,0 +1,215 @@
+use std::time::Instant;
+
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+use burn::tensor::Device;
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use crate::recipe::{Keep, Recipe};
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::phase::PhaseKind;
+use super::state::{Best, State};
+use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
+use crate::scoring::{distilled, loss, samples};
+use crate::{Metric, Samples, Task};
+
+/// Everything that is constant during a run.
+pub(super) struct Session<'a, T: Task> {
+    pub(super) task: &'a T,
+    pub(super) recipe: &'a Recipe,
+    pub(super) data: &'a T::Data,
+    pub(super) folder: &'a RunFolder,
+    /// Device of the model and its optimizer.
+    pub(super) device: &'a Device,
+    /// All devices that share a batch, including [`Self::device`].
+    pub(super) devices: &'a [Device],
+    pub(super) steps_per_epoch: usize,
+}
+
+impl<T: Task> Session<'_, T> {
+    /// Trains the rest of a phase; returns `None` if the observer interrupted it.
+    pub(super) fn phase<K: PhaseKind<T::Model>>(
+        &self,
+        state: &mut State,
+        mut model: K::Model,
+        mut optimizer: ModuleOptimizer,
+        teacher: Option<&T::Model>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<K::Model>, RunError> {
+        let epochs = K::epochs(&self.recipe.train);
+        while state.epoch < epochs && !self.is_over(state) {
+            let started = Instant::now();
+            let done = self.epoch::<K>(state, model, &mut optimizer, teacher, observer)?;
+            model = done.model;
+            if done.interrupted {
+                // A resumed run would not know of a failed update.
+                K::check_updates(&model)?;
+                state.seconds += started.elapsed().as_secs_f64();
+                self.folder.save(state, &model, &optimizer)?;
+                return Ok(None);
+            }
+            let found = self.report::<K>(state, &model, started, observer)?;
+            let outdone = self.remember::<K>(state, &model, found)?;
+            self.folder.save(state, &model, &optimizer)?;
+            outdone.iter().for_each(|best| self.folder.forget(best));
+        }
+        let best = state.best.take_if(|_| self.recipe.train.keep == Keep::Best);
+        if let Some(best) = best {
+            if best.epoch < state.epoch {
+                model = self.folder.load_best(&best, model)?;
+            }
+            // From here on it is the last model of the phase, wherever the run is killed.
+            state.epoch = epochs;
+            self.folder.save(state, &model, &optimizer)?;
+            self.folder.forget(&best);
+        }
+        Ok(Some(model))
+    }
+
+    /// Evaluates the model after an epoch, and reports it.
+    fn report<K: PhaseKind<T::Model>>(
+        &self,
+        state: &mut State,
+        model: &K::Model,
+        started: Instant,
+        observer: &mut dyn Observer,
+    ) -> Result<Metric, RunError> {
+        let masks = K::masks(model)?;
+        let plain = self.device.clone().inner();
+        let found = self.task.evaluate(self.data, &K::inner(model).valid(), &plain);
+        let report = EpochReport {
+            phase: K::PHASE,
+            epoch: state.epoch + 1,
+            epochs: K::epochs(&self.recipe.train),
+            loss: state.loss / self.steps_per_epoch as f64,
+            metric: found.name.clone(),
+            value: found.value,
+            sparsity: masks.sparsity,
+            patterns: masks.patterns,
+            mask_changed: masks.changed,
+            mask_seconds: masks.seconds,
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        observer.epoch(&report);
+        self.folder.log(&report)?;
+        state.seconds += report.seconds;
+        (state.epoch, state.step, state.loss) = (state.epoch + 1, 0, 0.0);
+        Ok(found)
+    }
+
+    /// Trains the rest of an epoch.
+    fn epoch<K: PhaseKind<T::Model>>(
+        &self,
+        state: &mut State,
+        mut model: K::Model,
+        optimizer: &mut ModuleOptimizer,
+        teacher: Option<&T::Model>,
+        observer: &mut dyn Observer,
+    ) -> Result<Epoch<K::Model>, RunError> {
+        let config = &self.recipe.train;
+        let (phase, steps) = (K::PHASE, self.steps_per_epoch);
+        let (order, draw) = self.order(phase, state.epoch);
+        for indices in order.chunks(config.batch_size).skip(state.step) {
+            let done = state.epoch * steps + state.step;
+            let progress = done as f64 / (K::epochs(config) * steps) as f64;
+            let rate = K::learning_rate(config, progress);
+            // Seeds dropout, which must not depend on where a session began. (Backends have one random stream for all their
+            // devices: with several devices, what each draws may depend on their order.)
+            self.device.seed(draw.wrapping_add(state.step as u64));
+            let one = |model: &K::Model, indices: &[usize], device: &Device| {
+                self.output::<K>(model, Samples { indices, draw }, device, teacher)
+            };
+            let (loss, grads) = match self.devices {
+                [device] => {
+                    let output = one(&model, indices, device);
+                    (loss(&output.item), output.grads)
+                }
+                devices => parallel::step(&model, devices, indices, one, loss, samples),
+            };
+            if !loss.is_finite() {
+                let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
+                return Err(RunError::Diverged { phase, epoch, step, loss });
+            }
+            model = model.optimize(optimizer, rate.into(), grads);
+            state.step += 1;
+            state.loss += loss;
+            observer.step(phase, state.epoch + 1, state.step, steps, loss);
+            if observer.interrupted() {
+                return Ok(Epoch { model, interrupted: true });
+            }
+        }
+        Ok(Epoch { model, interrupted: false })
+    }
+
+    /// Takes a step on one device.
+    fn output<K: PhaseKind<T::Model>>(
+        &self,
+        model: &K::Model,
+        samples: Samples<'_>,
+        device: &Device,
+        teacher: Option<&T::Model>,
+    ) -> TrainOutput<ClassificationOutput> {
+        let batch = self.task.batch(self.data, samples, device);
+        let (Some(teacher), Some(distill)) = (teacher, &self.recipe.train.distill) else {
+            return model.step(batch);
+        };
+        let plain = device.clone().inner();
+        let input = self.task.batch(self.data, samples, &plain);
+        let taught = match device == self.device {
+            true => InferenceStep::step(teacher, input),
+            false => InferenceStep::step(&teacher.clone().to_device(&plain), input),
+        };
+        distilled(K::inner(model), batch, taught.output, distill)
+    }
+
+    /// Returns `true` if the metric has not improved within the recipe's patience.
+    fn is_over(&self, state: &State) -> bool {
+        let patience = self.recipe.train.patience.zip(state.best.as_ref());
+        patience.is_some_and(|(epochs, best)| state.epoch >= best.epoch + epochs)
+    }
+
+    /// Records the epoch if it is the best so far, and returns the one that it replaces.
+    fn remember<K: PhaseKind<T::Model>>(
+        &self,
+        state: &mut State,
+        model: &K::Model,
+        found: Metric,
+    ) -> Result<Option<Best>, RunError> {
+        let better = |best: &Best| match self.task.lower_is_better() {
+            true => found.value < best.value,
+            false => found.value > best.value,
+        };
+        let is_best = K::may_be_last(model)? && state.best.as_ref().is_none_or(better);
+        let keep = self.recipe.train.keep;
+        if K::PHASE == Phase::Dense && (is_best || keep == Keep::Last) {
+            state.dense_metric = Some(found.clone());
+        }
+        if !is_best {
+            return Ok(None);
+        }
+        let best = Best::new(K::PHASE, state.epoch, found.value);
+        if keep == Keep::Best {
+            self.folder.save_best(&best, model)?;
+        }
+        Ok(state.best.replace(best))
+    }
+
+    /// Returns the order of an epoch's samples and the seed of their augmentation, from the epoch's own random stream: they do
+    /// not depend on where a session began.
+    fn order(&self, phase: Phase, epoch: usize) -> (Vec<usize>, u64) {
+        let mut order: Vec<usize> = (0..self.task.train_len()).collect();
+        let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
+        random.set_stream(2 * epoch as u64 + u64::from(phase == Phase::Prune));
+        order.shuffle(&mut random);
+        self.task.arrange(self.data, &mut order, self.recipe.train.batch_size, &mut random);
+        (order, random.next_u64())
+    }
+}
+
+/// Model after an epoch, or after the part of it before an interruption.
+struct Epoch<W> {
+    model: W,
+    interrupted: bool,
+}

@@ -1,0 +1,189 @@
+use burn::module::Module;
+use burn::tensor::Device;
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::prune::Plan;
+use crate::recipe::{Recipe, RecipeError};
+use burn_sparse::train::Sparse;
+
+use super::optimizer::optimizer;
+use super::phase::{DensePhase, PrunePhase};
+use super::session::Session;
+use super::state::State;
+use super::{DataSource, Observer, Phase, RunError, RunFolder, Trained};
+use crate::Task;
+
+/// Outcome of a run.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The run was interrupted and can be resumed.
+    Interrupted,
+    /// The run is finished.
+    Trained(Box<Trained>),
+}
+
+/// Starting point of a run.
+#[derive(Debug, Clone, Copy)]
+pub enum Begin<'a> {
+    /// With freshly initialized parameters.
+    Fresh,
+    /// With the parameters of a checkpoint.
+    From(&'a Checkpoint),
+    /// Where the folder's run stopped.
+    Resume,
+}
+
+/// Inputs of [`train`].
+pub struct TrainOptions<'a, T: Task> {
+    /// Task.
+    pub task: &'a T,
+    /// Recipe.
+    pub recipe: &'a Recipe,
+    /// Source of the data.
+    pub source: &'a DataSource<'a, T>,
+    /// Folder of the run.
+    pub folder: &'a RunFolder,
+    /// Where the run begins.
+    pub begin: Begin<'a>,
+    /// Devices. The first one holds the model; all take their share of every batch.
+    pub devices: &'a [Device],
+}
+
+/// Trains a task by its recipe: dense first, then under the ramp, or under the fixed masks of a checkpoint.
+///
+/// # Errors
+/// When data, plan, masks, or files are at fault; what has been saved stays.
+pub fn train<T: Task>(
+    options: &TrainOptions<'_, T>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    let TrainOptions { task, recipe, source, folder, begin, devices } = *options;
+    let config = &recipe.train;
+    let steps_per_epoch = task.train_len().div_ceil(config.batch_size);
+    let devices: Vec<Device> = devices.iter().map(|device| device.clone().autodiff()).collect();
+    let device = devices.first().ok_or(RunError::NoDevice)?;
+    device.seed(recipe.seed);
+    let resume = matches!(begin, Begin::Resume);
+    let initial = match begin {
+        Begin::Fresh => None,
+        Begin::From(checkpoint) => Some(checkpoint.clone()),
+        Begin::Resume => folder.initial()?,
+    };
+    // Everything that can be wrong is reported before data is loaded or a file is written.
+    let mut fresh = task.model(device);
+    if let Some(initial) = &initial {
+        fresh = initial.load_dense(fresh)?;
+    }
+    let masks = Start::of(recipe, &fresh, initial.as_ref(), steps_per_epoch)?;
+    let data = source.load(task, recipe.seed)?;
+    let first = if config.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
+    let (mut state, _lock) = match resume {
+        true => folder.resume(recipe, first)?,
+        false => (State::new(first), folder.create(recipe, initial.as_ref())?),
+    };
+    let session =
+        Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };
+    let mut resumed = resume && state.is_saved();
+
+    let mut dense = fresh;
+    if state.phase == Phase::Dense {
+        let Some(trained) = session.dense(&mut state, dense, resumed, observer)? else {
+            return Ok(Outcome::Interrupted);
+        };
+        (dense, state, resumed) = (trained, state.into_prune(), false);
+    }
+    let Some(sparse) = session.prune(&mut state, dense, masks, resumed, observer)? else {
+        return Ok(Outcome::Interrupted);
+    };
+    let trained = session.finish(sparse.finish()?, state)?;
+    Ok(Outcome::Trained(Box::new(trained)))
+}
+
+/// Masks at the start of pruning.
+enum Start<M: Module> {
+    /// Fixed masks of a checkpoint.
+    Kept(Sparse<M>),
+    /// Masks that the plan attaches.
+    Planned(Plan),
+}
+
+impl<M: Module> Start<M> {
+    fn of(
+        recipe: &Recipe,
+        model: &M,
+        initial: Option<&Checkpoint>,
+        steps_per_epoch: usize,
+    ) -> Result<Self, RunError> {
+        let config = &recipe.train;
+        if config.distill.is_some() && config.dense_epochs == 0 && initial.is_none() {
+            let reason = "needs a dense model to learn from: set train.dense_epochs, or start from a \
+                          checkpoint (`train --from FILE`)";
+            return Err(RecipeError::value("train.distill", reason).into());
+        }
+        let (pruning, horizon) = (recipe.pruning(), recipe.horizon(steps_per_epoch));
+        match initial {
+            Some(initial) if config.keep_zeros => {
+                Ok(Self::Kept(initial.keep_zeros(model.clone(), pruning, horizon)?))
+            }
+            None if config.keep_zeros => {
+                let reason = "is true, but there is no packed checkpoint to keep the zeros of; give one \
+                              (`train --from FILE`)";
+                Err(RecipeError::value("train.keep_zeros", reason).into())
+            }
+            _ => Ok(Self::Planned(Plan::new(pruning, model, horizon)?)),
+        }
+    }
+}
+
+impl<T: Task> Session<'_, T> {
+    /// Trains without masks; returns `None` if it was interrupted.
+    fn dense(
+        &self,
+        state: &mut State,
+        mut model: T::Model,
+        resumed: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<T::Model>, RunError> {
+        let mut optimizer = optimizer(&self.recipe.train.optimizer);
+        if resumed {
+            model = self.folder.load_model(state, model)?;
+            optimizer = self.folder.load_optimizer(state, optimizer)?;
+        }
+        self.phase::<DensePhase>(state, model, optimizer, None, observer)
+    }
+
+    /// Fine-tunes under masks; returns `None` if it was interrupted.
+    fn prune(
+        &self,
+        state: &mut State,
+        dense: T::Model,
+        masks: Start<T::Model>,
+        resumed: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Sparse<T::Model>>, RunError> {
+        let config = &self.recipe.train;
+        let teacher = match (&config.distill, resumed) {
+            (None, _) => None,
+            (Some(_), true) => Some(self.folder.load_teacher(dense.clone())?.valid()),
+            (Some(_), false) => {
+                self.folder.save_teacher(&dense)?;
+                Some(dense.valid())
+            }
+        };
+        let mut sparse = match masks {
+            // Excludes a dense phase, so nothing has been trained yet.
+            Start::Kept(sparse) => sparse,
+            Start::Planned(plan) => plan.attach(dense)?,
+        };
+        let mut optimizer = optimizer(&config.optimizer);
+        if resumed {
+            sparse = self.folder.load_model(state, sparse)?;
+            // The update that attaching made is not part of the run.
+            sparse.take_update_stats()?;
+            optimizer = self.folder.load_optimizer(state, optimizer)?;
+        } else {
+            // Saves at once, so that an interruption in the first epoch does not repeat the dense phase.
+            self.folder.save(state, &sparse, &optimizer)?;
+        }
+        self.phase::<PrunePhase>(state, sparse, optimizer, teacher.as_ref(), observer)
+    }
+}

@@ -1,0 +1,90 @@
+use std::ops::Range;
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::TrainStep;
+use burn_sparse_datasets::{DatasetError, ImageSet, Images, glyphs, mnist};
+use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
+
+use crate::initialize::Initialize;
+use crate::{Samples, Task};
+
+/// Classification of images into ten classes with an [`Mlp`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageTask {
+    /// `glyphs-mlp`: generated data.
+    Glyphs,
+    /// `mnist-mlp`: MNIST.
+    Mnist,
+}
+
+const PIXELS: usize = 28 * 28;
+const CLASSES: usize = 10;
+
+impl Task for ImageTask {
+    type Model = Mlp;
+    type Data = ImageSet;
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Glyphs => "glyphs-mlp",
+            Self::Mnist => "mnist-mlp",
+        }
+    }
+
+    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<ImageSet, DatasetError> {
+        match self {
+            Self::Glyphs => Ok(glyphs::generate(seed, glyphs::TRAIN, glyphs::TEST)),
+            Self::Mnist => mnist::load(folder),
+        }
+    }
+
+    fn model(&self, device: &Device) -> Mlp {
+        let hidden = match self {
+            Self::Glyphs => 256,
+            Self::Mnist => 512,
+        };
+        let model = MlpConfig::new(PIXELS, hidden, CLASSES).init(device);
+        model.visit(&mut Initialize);
+        model
+    }
+
+    fn train_len(&self) -> usize {
+        match self {
+            Self::Glyphs => glyphs::TRAIN,
+            Self::Mnist => 60_000,
+        }
+    }
+
+    fn batch(&self, data: &ImageSet, samples: Samples<'_>, device: &Device) -> ImageBatch {
+        batch(&data.train, samples.indices.iter().copied(), device)
+    }
+
+    fn test_len(&self, data: &ImageSet) -> usize {
+        data.test.len()
+    }
+
+    fn test_batch(&self, data: &ImageSet, range: Range<usize>, device: &Device) -> ImageBatch {
+        batch(&data.test, range, device)
+    }
+}
+
+fn batch(images: &Images, indices: impl Iterator<Item = usize>, device: &Device) -> ImageBatch {
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    for index in indices {
+        pixels.extend_from_slice(images.image(index));
+        labels.push(i32::from(images.labels[index]));
+    }
+    let count = labels.len();
+    ImageBatch {
+        images: Tensor::from_data(TensorData::new(pixels, [count, images.size]), device),
+        targets: Tensor::from_data(TensorData::new(labels, [count]), device),
+    }
+}
+
+// Compile-time check that the model also trains under burn-train's own loop.
+const _: fn() = || {
+    fn is_train_step<T: TrainStep>() {}
+    is_train_step::<burn_sparse::train::Sparse<Mlp>>();
+};

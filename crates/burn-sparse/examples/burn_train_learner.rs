@@ -1,0 +1,54 @@
+//! Prunes a model with burn-train's `Learner`, unchanged: a model under a plan is still a `TrainStep`.
+//!
+//! ```text
+//! cargo run --release -p burn-sparse --features train --example burn_train_learner
+//! ```
+
+use burn::module::Module;
+use burn::nn::loss::{MseLoss, Reduction};
+use burn::optim::AdamWConfig;
+use burn::tensor::{Device, Distribution, Tensor};
+use burn::train::{Learner, RegressionOutput, TrainOutput, TrainStep};
+use burn_sparse::nn::{Linear, LinearConfig};
+use burn_sparse::prelude::*;
+
+#[derive(Module, Debug)]
+struct Net {
+    layer: Linear,
+}
+
+/// Inputs and targets, `[batch, features]` each.
+type Batch = (Tensor<2>, Tensor<2>);
+
+impl TrainStep for Net {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, (x, y): Batch) -> TrainOutput<RegressionOutput> {
+        let output = self.layer.forward(x);
+        let loss = MseLoss::new().forward(output.clone(), y.clone(), Reduction::Mean);
+        TrainOutput::new(self, loss.backward(), RegressionOutput::new(loss, output, y))
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let device = Device::flex().autodiff();
+    let model = Net { layer: LinearConfig::new(128, 64).init(&device) };
+    let pruning = PruneConfig::new(Pattern::balanced(32), 0.75)
+        .with_ramp(Ramp::cubic(Steps(60)).with_every(Steps(10)));
+    let model = Plan::new(&pruning, &model, Horizon::steps(100))?.attach(model)?;
+
+    let mut learner = Learner::new(model, AdamWConfig::new().init(), 1e-3);
+    for step in 0..100 {
+        learner.lr_step();
+        let x = Tensor::random([32, 128], Distribution::Default, &device);
+        let y = x.clone().narrow(1, 0, 64);
+        let output = learner.train_step((x, y));
+        if step % 20 == 0 {
+            println!("step {step}: loss {}", output.item.loss.into_scalar::<f32>());
+        }
+        learner.optimizer_step(output.grads);
+    }
+    println!("sparsity {:.2} %", 100.0 * learner.model().finish()?.sparsity());
+    Ok(())
+}

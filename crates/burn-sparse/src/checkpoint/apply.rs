@@ -1,0 +1,125 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path as FilePath;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Shape, Tensor, TensorData};
+
+use super::{Checkpoint, CheckpointError, Entry, FloatType, Format, PackedEntry, Provenance};
+use crate::nn::PackInto;
+use crate::params::{
+    MapParams, Path, VisitParams, map_params, parameters, view_of, visit_params,
+};
+use crate::train::Pruned;
+
+impl<M: Module> Pruned<M> {
+    /// Saves the model as a packed checkpoint. Writing is atomic, and refuses a weight that violates its pattern.
+    ///
+    /// # Errors
+    /// When a weight violates its pattern or the file cannot be written; an existing file stays intact then.
+    pub fn save(&self, path: impl AsRef<FilePath>) -> Result<(), CheckpointError> {
+        self.checkpoint().write(path, Format::Packed)
+    }
+
+    /// Returns the parameters of the model as a checkpoint, with the plan as its provenance.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let mut reader = Reader::default();
+        // Running statistics are updated on read, which visiting them is not.
+        let _ = self.model().valid();
+        // Without masks, so that every parameter has the path and layer of the plain model.
+        visit_params(&self.model().clone().materialize(), &mut reader);
+        let mut entries = reader.entries;
+        for weight in self.weights() {
+            let layer = entries.get(&weight.name).map_or("", |entry| entry.layer()).to_string();
+            let (view, pattern) = (weight.view.clone(), weight.pattern);
+            if let Some(packed) = self.packed().get(&weight.name).cloned() {
+                let float = FloatType::F32;
+                let entry = PackedEntry { layer, view, pattern, packed, float };
+                entries.insert(weight.name.clone(), Entry::Packed(entry));
+            }
+        }
+        Checkpoint { entries, provenance: Provenance::default().with_plan(self.plan().clone()) }
+    }
+}
+
+impl Checkpoint {
+    /// Loads the parameters into a model of the same architecture. Pruned weights are
+    /// [packed](crate::nn::PackedParam): layers of [`nn`](crate::nn) run sparse kernels on them.
+    ///
+    /// # Errors
+    /// Lists every parameter that is missing, unexpected, or of another shape.
+    pub fn load<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
+        let model = self.load_dense(model)?;
+        let packed = self.packed().map(|(name, entry)| (name.to_string(), entry.clone()));
+        Ok(model.apply_reparameterization(PackInto::new(packed.collect())))
+    }
+
+    /// Loads the parameters into a model of the same architecture, as dense weights with zeros.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_dense<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
+        self.refuse_other_models(&model)?;
+        Ok(map_params(model, &mut Writer(&self.entries)))
+    }
+
+    fn refuse_other_models<M: Module>(&self, model: &M) -> Result<(), CheckpointError> {
+        let mut problems = Vec::new();
+        let mut unseen: BTreeSet<&str> = self.entries.keys().map(String::as_str).collect();
+        for parameter in parameters(model) {
+            match self.entries.get(&parameter.name) {
+                None => problems.push(format!("the file lacks {}", parameter.name)),
+                Some(entry) if entry.shape() != parameter.shape => problems.push(format!(
+                    "{} is {:?} in the file, {:?} in the model",
+                    parameter.name,
+                    entry.shape(),
+                    parameter.shape
+                )),
+                Some(Entry::Packed(entry)) => {
+                    // Two views of a square weight have the same shape.
+                    let view = view_of(&parameter.layer, &parameter.name, &parameter.shape);
+                    if view.is_some_and(|view| view != entry.view) {
+                        problems.push(format!(
+                            "{} is packed as {:?}, which is not how {} stores it",
+                            parameter.name, entry.view, parameter.layer
+                        ));
+                    }
+                }
+                Some(Entry::Dense { .. }) => {}
+            }
+            unseen.remove(parameter.name.as_str());
+        }
+        problems.extend(unseen.into_iter().map(|name| format!("the model lacks {name}")));
+        if problems.is_empty() { Ok(()) } else { Err(CheckpointError::Model { problems }) }
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    entries: BTreeMap<String, Entry>,
+}
+
+impl VisitParams for Reader {
+    fn float<const D: usize>(&mut self, path: &Path, param: &Param<Tensor<D>>) {
+        let data = param.val().into_data().convert::<f32>();
+        let (layer, shape) = (path.layer().to_string(), data.shape().to_vec());
+        let values = data.try_into_vec().unwrap_or_default();
+        let entry = Entry::Dense { layer, shape, values, float: FloatType::F32 };
+        self.entries.insert(path.name(), entry);
+    }
+}
+
+struct Writer<'a>(&'a BTreeMap<String, Entry>);
+
+impl MapParams for Writer<'_> {
+    fn float<const D: usize>(&mut self, path: &Path, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(entry) = self.0.get(&path.name()) else { return param };
+        let data = TensorData::new(entry.stored(), Shape::from(entry.shape()));
+        let device = param.lazy_device();
+        // Replaces the value as a record would: same id, same role in training.
+        let (id, old, mapper) = param.consume();
+        let trained = old.is_require_grad();
+        let value = Tensor::<D>::from_data(data, &device);
+        let value = if trained { value.require_grad() } else { value };
+        Param::from_mapped_value(id, value, mapper)
+    }
+}

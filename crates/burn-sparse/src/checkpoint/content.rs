@@ -1,0 +1,162 @@
+use std::collections::BTreeMap;
+
+use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry};
+
+use super::CheckpointError;
+use crate::prune::Plan;
+
+/// Parameters of a model, packed or dense, and their provenance.
+///
+/// ```no_run
+/// use burn::nn::Relu;
+/// use burn::tensor::Device;
+/// use burn_sparse::checkpoint::Checkpoint;
+/// use burn_sparse::nn::LinearConfig;
+///
+/// let checkpoint = Checkpoint::read("model.safetensors")?;
+/// let model = checkpoint.load(LinearConfig::new(64, 32).init(&Device::flex()))?;
+/// # Ok::<(), burn_sparse::checkpoint::CheckpointError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) provenance: Provenance,
+}
+
+/// How the parameters of a checkpoint were made.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Provenance {
+    pub(super) recipe: Option<String>,
+    pub(super) plan: Option<Plan>,
+    pub(super) results: Option<String>,
+}
+
+impl Provenance {
+    /// Sets the recipe, as TOML text.
+    #[must_use]
+    pub fn with_recipe(mut self, toml: impl Into<String>) -> Self {
+        self.recipe = Some(toml.into());
+        self
+    }
+
+    /// Sets the plan.
+    #[must_use]
+    pub fn with_plan(mut self, plan: Plan) -> Self {
+        self.plan = Some(plan);
+        self
+    }
+
+    /// Sets the results, as JSON text.
+    #[must_use]
+    pub fn with_results(mut self, json: impl Into<String>) -> Self {
+        self.results = Some(json.into());
+        self
+    }
+
+    /// Returns the recipe, as TOML text.
+    pub fn recipe(&self) -> Option<&str> {
+        self.recipe.as_deref()
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Returns the results, as JSON text.
+    pub fn results(&self) -> Option<&str> {
+        self.results.as_deref()
+    }
+}
+
+/// File format of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Format {
+    /// Packed weights: only what the masks keep.
+    #[default]
+    Packed,
+    /// Dense weights with zeros, in the names and orientation of Burn.
+    DenseBurn,
+    /// Dense weights with zeros, in the names and orientation of PyTorch (`Linear` as `[out, in]`, norms with `weight` and
+    /// `bias`).
+    DensePyTorch,
+    /// As [`Self::DensePyTorch`], with every pruned matrix in the `sparse-bitmask` layout of compressed-tensors: for layer
+    /// `P`, `P.compressed`, `P.bitmask`, `P.row_offsets`, `P.shape`.
+    SparseBitmask,
+}
+
+impl Checkpoint {
+    /// Makes a checkpoint of parameters by path, without provenance.
+    pub fn from_entries(entries: BTreeMap<String, Entry>) -> Self {
+        Self { entries, provenance: Provenance::default() }
+    }
+
+    /// Replaces the provenance.
+    #[must_use]
+    pub fn with_provenance(mut self, provenance: Provenance) -> Self {
+        self.provenance = provenance;
+        self
+    }
+
+    /// Returns every parameter by its path.
+    pub fn entries(&self) -> &BTreeMap<String, Entry> {
+        &self.entries
+    }
+
+    /// Returns the provenance.
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+
+    /// Iterates over the packed weights and their paths.
+    pub fn packed(&self) -> impl Iterator<Item = (&str, &PackedEntry)> {
+        self.entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Packed(entry) => Some((name.as_str(), entry)),
+            Entry::Dense { .. } => None,
+        })
+    }
+
+    /// Returns the distinct patterns in the order of their parameters' names, as a recipe spells them.
+    pub fn patterns(&self) -> String {
+        let mut patterns: Vec<String> = Vec::new();
+        for (_, entry) in self.packed() {
+            let pattern = entry.pattern.to_string();
+            if !patterns.contains(&pattern) {
+                patterns.push(pattern);
+            }
+        }
+        patterns.join(",")
+    }
+
+    /// Returns the share of zeros of all packed weights.
+    pub fn sparsity(&self) -> f64 {
+        let (mut all, mut kept) = (0, 0);
+        for (_, entry) in self.packed() {
+            all += entry.view.rows() * entry.view.cols();
+            kept += entry.packed.kept();
+        }
+        if all == 0 { 0.0 } else { (all - kept) as f64 / all as f64 }
+    }
+
+    /// Sets the type of the values in the file. 16-bit types halve it and round values.
+    ///
+    /// # Errors
+    /// When a value would become infinite.
+    pub fn with_float(mut self, float: FloatType) -> Result<Self, CheckpointError> {
+        for (name, entry) in &mut self.entries {
+            let (old, values) = match entry {
+                Entry::Dense { float, values, .. } => (float, values.as_slice()),
+                Entry::Packed(PackedEntry { float, packed, .. }) => (float, packed.values()),
+            };
+            let largest = values.iter().filter(|v| v.is_finite()).fold(0.0_f32, |m, v| m.max(v.abs()));
+            let mut rounded = [0.0];
+            float.decode(&float.encode(&[largest]), &mut rounded);
+            if !rounded[0].is_finite() {
+                return Err(CheckpointError::Range { name: name.clone(), value: largest, float });
+            }
+            *old = float;
+        }
+        Ok(self)
+    }
+}

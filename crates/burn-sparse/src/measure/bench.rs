@@ -1,0 +1,307 @@
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse_kernels::{Choice, Predicted, Window, peak_gflops};
+use burn_sparse_pattern::format::{FloatType, PackedEntry};
+use burn_sparse_pattern::{Mask, Packed, Pattern};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::alternate::alternate;
+use super::layer::{Layer, LayerKind};
+use crate::nn::record_dispatch;
+
+/// Bytes of packed weights that a GPU cycles through: more than its last-level cache, which would otherwise serve the
+/// weights of one layer again and again.
+const ROTATED: usize = 256 << 20;
+
+/// Maximum number of copies of a layer, so that the dense ones fit a GPU too.
+const COPIES: usize = 64;
+
+/// Maximum number of elements of pending results.
+const HELD: usize = 1 << 29;
+
+/// Times of a layer at one batch size, dense and sparse in one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BenchRow {
+    /// Path of the weight, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Number of outputs.
+    pub rows: usize,
+    /// Size of the reduction.
+    pub cols: usize,
+    /// Number of tokens; for a convolution, the pixels of its output.
+    pub batch: usize,
+    /// Pattern of the mask.
+    pub pattern: String,
+    /// Share of zeros.
+    pub sparsity: f64,
+    /// Type of the packed weight's values, as safetensors names it; `None` on a GPU, where all floats have the type of the
+    /// device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<String>,
+    /// Median microseconds of Burn's dense layer.
+    pub dense_us: f64,
+    /// Median microseconds of the packed layer.
+    pub sparse_us: f64,
+    /// Ratio of dense to sparse time.
+    pub speedup: f64,
+    /// GFLOP/s on kept weights.
+    pub kept_gflops: f64,
+    /// Share of the CPU's peak multiply-add rate, measured in this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_peak: Option<f64>,
+    /// Largest difference of the sparse layer's output, relative to the largest output.
+    #[serde(default)]
+    pub error: f64,
+    /// Name of the kernel that ran.
+    pub kernel: String,
+    /// Predicted times that the choice was based on, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
+}
+
+/// Failure that makes a time meaningless.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The device reported a failure.
+    #[error("the device failed while layers were timed: {0}")]
+    Device(String),
+    /// The sparse layer computes another result.
+    #[error(
+        "{kernel} answers {error:.1e} off the dense layer, of its largest output, expected at most {MOST_OFF}: \
+         its time would mean nothing"
+    )]
+    Wrong {
+        /// Name of the kernel that ran.
+        kernel: String,
+        /// As [`BenchRow::error`].
+        error: f64,
+    },
+}
+
+/// Largest accepted error: that of 16-bit values, or of Burn's dense f32 products with fewer bits.
+const MOST_OFF: f64 = 3e-2;
+
+/// Benchmark of a packed weight against the dense layer it came from, both as Burn modules.
+#[derive(Debug)]
+pub struct Bench {
+    kind: LayerKind,
+    /// Number of elements of a sample.
+    features: usize,
+    dense: Vec<Layer>,
+    sparse: Vec<Layer>,
+    mask: Mask,
+    pattern: Pattern,
+    float: FloatType,
+    device: Device,
+}
+
+impl Bench {
+    /// Prepares a linear layer; on a GPU, enough copies to exceed its caches. On the CPU, values of the packed weight are
+    /// stored as `float`.
+    pub fn new(packed: &Packed, pattern: Pattern, float: FloatType, device: &Device) -> Self {
+        Self::of(LayerKind::Linear, packed, pattern, float, device)
+    }
+
+    /// Prepares a convolution of images with these channels, height, and width.
+    ///
+    /// # Panics
+    /// Panics if the weight has other channels or another kernel.
+    pub fn conv2d(
+        packed: &Packed,
+        pattern: Pattern,
+        float: FloatType,
+        device: &Device,
+        picture: [usize; 3],
+        window: Window,
+    ) -> Self {
+        let cols = picture[0] * window.kernel[0] * window.kernel[1];
+        assert_eq!(packed.cols(), cols, "columns of the packed weight");
+        Self::of(LayerKind::Conv2d(picture, window), packed, pattern, float, device)
+    }
+
+    fn of(
+        kind: LayerKind,
+        packed: &Packed,
+        pattern: Pattern,
+        float: FloatType,
+        device: &Device,
+    ) -> Self {
+        let mask = packed.mask();
+        let copies = match *device == Device::flex() {
+            true => 1,
+            false => (ROTATED / (mask.kept() * float.width()).max(1)).clamp(1, COPIES),
+        };
+        let dense = (0..copies).map(|copy| kind.layer(packed, copy > 0, device));
+        let dense: Vec<Layer> = dense.collect();
+        let pack = |layer: &Layer| {
+            let (view, packed) = (kind.view(packed), packed.clone());
+            layer.pack(PackedEntry { layer: String::new(), view, pattern, packed, float })
+        };
+        let sparse = dense.iter().map(pack).collect();
+        let (features, device) = (kind.features(packed), device.clone());
+        Self { kind, features, dense, sparse, mask, pattern, float, device }
+    }
+
+    /// Times both layers on `inputs` random tokens or images, after checking that their outputs agree. Samples alternate, so
+    /// that a slow phase of the machine affects both.
+    ///
+    /// # Errors
+    /// When the device fails, or the outputs differ.
+    pub fn row(&self, inputs: usize) -> Result<BenchRow, BenchError> {
+        let (rows, cols) = (self.mask.rows(), self.mask.cols());
+        let uniform = Distribution::Uniform(-1.0, 1.0);
+        let x = Tensor::<2>::random([inputs, self.features], uniform, &self.device);
+        let batch = inputs * self.kind.tokens();
+        let (choice, error) = self.answer(&x)?;
+        let [dense_s, sparse_s] = alternate(
+            self.dense.len(),
+            [&|repeats| pass(&self.dense, &x, repeats), &|repeats| pass(&self.sparse, &x, repeats)],
+        );
+        // A device that failed meanwhile would have been fast.
+        self.answer(&x)?;
+        let on_cpu = self.device == Device::flex();
+        let kept_gflops = 2.0 * (self.mask.kept() * batch) as f64 / sparse_s / 1e9;
+        Ok(BenchRow {
+            name: None,
+            rows,
+            cols,
+            batch,
+            pattern: self.pattern.to_string(),
+            sparsity: self.mask.sparsity(),
+            values: on_cpu.then(|| format!("{:?}", self.float.dtype())),
+            dense_us: dense_s * 1e6,
+            sparse_us: sparse_s * 1e6,
+            speedup: dense_s / sparse_s,
+            kept_gflops,
+            share_of_peak: on_cpu.then(|| kept_gflops / peak()),
+            error,
+            kernel: written(choice),
+            predicted: choice.and_then(|choice| choice.predicted()),
+        })
+    }
+
+    /// Returns the kernel that ran, and its error.
+    fn answer(&self, x: &Tensor<2>) -> Result<(Option<Choice>, f64), BenchError> {
+        let (found, ran) = record_dispatch(|| self.sparse[0].forward(x.clone()));
+        let choice = ran.first().map(|ran| ran.choice);
+        let error = off(found, self.dense[0].forward(x.clone()))?;
+        if error.is_nan() || error > MOST_OFF {
+            return Err(BenchError::Wrong { kernel: written(choice), error });
+        }
+        Ok((choice, error))
+    }
+}
+
+fn written(choice: Option<Choice>) -> String {
+    choice.map_or("none".into(), |choice| choice.to_string())
+}
+
+/// Returns the largest difference relative to the largest value.
+fn off(found: Tensor<2>, expected: Tensor<2>) -> Result<f64, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::Device(error.to_string());
+    let read = |tensor: Tensor<2>| -> Result<Vec<f32>, BenchError> {
+        let data = tensor.try_into_data().map_err(|error| failed(&error))?;
+        data.convert::<f32>().try_into_vec().map_err(|error| failed(&format!("{error:?}")))
+    };
+    let (found, expected) = (read(found)?, read(expected)?);
+    let differences = found.iter().zip(&expected).map(|(found, expected)| found - expected);
+    let most = largest(expected.iter().copied()).max(f64::MIN_POSITIVE);
+    Ok(largest(differences) / most)
+}
+
+/// Returns the largest magnitude; unlike `f32::max` it propagates NaN.
+fn largest(values: impl Iterator<Item = f32>) -> f64 {
+    let sizes = values.map(|value| f64::from(value.abs()));
+    sizes.fold(0.0, |most: f64, size| if most.is_nan() || size <= most { most } else { size })
+}
+
+/// Returns the peak GFLOP/s of this CPU, measured once.
+fn peak() -> f64 {
+    static PEAK: OnceLock<f64> = OnceLock::new();
+    *PEAK.get_or_init(peak_gflops)
+}
+
+/// Runs `repeats` forward passes, cycling through the layers.
+fn pass(layers: &[Layer], x: &Tensor<2>, repeats: usize) {
+    let device = x.device();
+    let asynchronous = device != Device::flex();
+    let mut answers = Vec::new();
+    let mut elements = 0;
+    for layer in layers.iter().cycle().take(repeats) {
+        let answer = black_box(layer.forward(x.clone()));
+        // An asynchronous device may skip results that have been dropped.
+        if asynchronous {
+            elements += answer.shape().num_elements();
+            answers.push(answer);
+            if elements > HELD {
+                let _ = device.sync();
+                answers.clear();
+                elements = 0;
+            }
+        }
+    }
+    // Waits for completion; failures are detected when an output is read.
+    let _ = device.sync();
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_sparse_pattern::{Scores, Search};
+
+    use super::*;
+
+    fn packed(rows: usize, cols: usize) -> (Packed, Pattern) {
+        let pattern: Pattern = "shfl-bw(vector=8)".parse().unwrap();
+        let weights: Vec<f32> =
+            (0..rows * cols).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+        let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
+        let scores = Scores::new(rows, cols, &scores).unwrap();
+        let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
+        let order = found.row_order.as_ref();
+        (Packed::pack(&pattern, &weights, &found.mask, order).unwrap(), pattern)
+    }
+
+    fn bench() -> Bench {
+        let (packed, pattern) = packed(64, 48);
+        Bench::new(&packed, pattern, FloatType::F32, &Device::flex())
+    }
+
+    #[test]
+    fn a_convolution_is_timed_as_one_and_a_thin_one_runs_sparse() {
+        let (packed, pattern) = packed(16, 144);
+        let window =
+            Window { kernel: [3, 3], stride: [2, 1], dilation: [1, 1], padding: [(1, 0), (1, 1)] };
+        let (float, device) = (FloatType::F32, Device::flex());
+        let bench = Bench::conv2d(&packed, pattern, float, &device, [16, 12, 10], window);
+        let row = bench.row(2).unwrap();
+        assert!(row.error < 1e-5 && row.dense_us > 0.0 && row.sparse_us > 0.0, "{row:?}");
+        assert_eq!((row.rows, row.cols, row.batch), (16, 144, 2 * 6 * 10));
+        assert!(row.kernel.starts_with("flex-grouped-tiles"), "{row:?}");
+    }
+
+    #[test]
+    fn layers_that_agree_are_timed() {
+        let row = bench().row(3).unwrap();
+        assert!(row.error < 1e-5 && row.dense_us > 0.0 && row.sparse_us > 0.0, "{row:?}");
+        assert_eq!((row.rows, row.cols, row.batch, row.sparsity), (64, 48, 3, 0.75));
+    }
+
+    #[test]
+    fn a_layer_that_computes_something_else_is_not_timed() {
+        for change in [1.1, f32::NAN] {
+            let mut bench = bench();
+            let Layer::Linear(dense) = &mut bench.dense[0] else { panic!("a linear layer") };
+            dense.weight = dense.weight.clone().map(|weight| weight * change);
+            let error = bench.row(3).unwrap_err();
+            let BenchError::Wrong { error: off, .. } = &error else { panic!("{error}") };
+            assert!(off.is_nan() || *off > MOST_OFF, "{error}");
+            assert!(error.to_string().contains("its time would mean nothing"), "{error}");
+        }
+    }
+}

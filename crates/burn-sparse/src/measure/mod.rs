@@ -1,0 +1,13 @@
+//! Measurements of a model: pattern, sparsity, mask hash, and kernel of every layer, and the speed of single layers.
+
+mod alternate;
+mod bench;
+mod layer;
+mod layers;
+#[cfg(feature = "plot")]
+pub mod plot;
+
+pub use alternate::alternate;
+pub use bench::{Bench, BenchError, BenchRow};
+pub use burn_sparse_kernels::Predicted;
+pub use layers::{LayerReport, layers};

@@ -1,0 +1,20 @@
+/// What mask updates have done since the statistics were last taken.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct MaskUpdateStats {
+    /// Number of updates.
+    pub updates: usize,
+    /// Number of weights whose mask changed, summed over updates.
+    pub changed: usize,
+    /// Number of weights whose mask was searched, summed over updates.
+    pub searched: usize,
+    /// Seconds spent on updates.
+    pub seconds: f64,
+}
+
+impl MaskUpdateStats {
+    /// Returns the share of the searched masks that changed.
+    pub fn changed_share(&self) -> f64 {
+        if self.searched == 0 { 0.0 } else { self.changed as f64 / self.searched as f64 }
+    }
+}

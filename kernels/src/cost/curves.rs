@@ -1,0 +1,159 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Chosen;
+use crate::cpu::CpuKernel;
+use crate::cpu::weight::padded;
+use crate::{Layout, PackedShape};
+
+/// Name of the curve of the dense side: Burn's product, or our convolution.
+pub(crate) const DENSE: &str = "dense";
+
+/// Bytes of a weight up to which the measured coefficients hold: all of them stay in a cache between two calls.
+pub(crate) const CACHED: usize = 4 << 20;
+
+/// Vectors whose groups are measured separately, each with the minimum number of rows: shorter ones fill fewer
+/// registers of a tile.
+pub(crate) const VECTORS: [(usize, &str); 3] =
+    [(4, "grouped-4-tiles"), (8, "grouped-8-tiles"), (32, "grouped-32-tiles")];
+
+/// Blocks whose look-up is measured separately, each with the maximum number of columns: the longest of each kind of
+/// look-up table.
+pub(crate) const BLOCKS: [(usize, &str); 4] = [
+    (32, "balanced-32-look-up"),
+    (64, "balanced-64-look-up"),
+    (128, "balanced-128-look-up"),
+    (256, "balanced-256-look-up"),
+];
+
+/// Returns the name of the curve of a kernel on a layout.
+pub(crate) fn subject(kernel: CpuKernel, layout: Layout) -> &'static str {
+    match (layout, kernel) {
+        (Layout::Grouped { .. }, CpuKernel::Decode) => "grouped-decode",
+        (Layout::Grouped { vector }, _) => {
+            VECTORS.iter().rev().find(|(from, _)| *from <= vector).unwrap_or(&VECTORS[0]).1
+        }
+        (Layout::Balanced { block, .. }, CpuKernel::LookUp) => {
+            BLOCKS.iter().find(|(up_to, _)| block <= *up_to).unwrap_or(&BLOCKS[3]).1
+        }
+        (Layout::Balanced { .. }, _) => "balanced-rows",
+        (Layout::Rows, CpuKernel::Gather) => "unstructured-gather",
+        (Layout::Rows, _) => "unstructured-rows",
+    }
+}
+
+/// Coefficients of every kernel and of the dense side, for some numbers of tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Curves {
+    /// Numbers of tokens, or of output pixels, in ascending order.
+    pub(crate) tokens: Vec<usize>,
+    /// Nanoseconds per call, kept weight, cell, and edge, for each of `tokens`.
+    pub(crate) nanoseconds: BTreeMap<String, Vec<[f64; 4]>>,
+}
+
+impl Curves {
+    /// Chooses the fastest of these kernels; each byte that no cache keeps adds `memory` nanoseconds.
+    pub(crate) fn choose(
+        &self,
+        candidates: impl Iterator<Item = CpuKernel>,
+        matrix: &PackedShape,
+        n: usize,
+        memory: f64,
+    ) -> Chosen {
+        let predict = |subject| {
+            let from_memory = matrix.bytes(subject).saturating_sub(CACHED);
+            self.predict(subject, matrix, n) + 1e-9 * memory * from_memory as f64
+        };
+        let dense = predict(DENSE);
+        let candidates = candidates.map(|kernel| {
+            let sparse = predict(subject(kernel, matrix.layout));
+            Chosen { kernel, sparse, dense }
+        });
+        candidates.min_by(|a, b| a.sparse.total_cmp(&b.sparse)).expect("there is always a kernel")
+    }
+
+    /// Predicts the seconds of a call whose weight is in a cache; infinity for a subject that was not measured.
+    pub(crate) fn predict(&self, subject: &str, matrix: &PackedShape, n: usize) -> f64 {
+        let Some(curve) = self.nanoseconds.get(subject).filter(|curve| !curve.is_empty()) else {
+            return f64::INFINITY;
+        };
+        let terms = matrix.terms(subject);
+        let at = |i: usize| 1e-9 * (0..4).map(|t| curve[i][t] * terms[t]).sum::<f64>();
+        let tokens = &self.tokens[..curve.len().min(self.tokens.len())];
+        let above = tokens.partition_point(|&measured| measured < n);
+        match above {
+            0 => at(0),
+            _ if above == tokens.len() => at(above - 1) * n as f64 / tokens[above - 1] as f64,
+            _ => {
+                let (low, high) = (tokens[above - 1], tokens[above]);
+                let share = (n - low) as f64 / (high - low) as f64;
+                at(above - 1) * (1.0 - share) + at(above) * share
+            }
+        }
+    }
+}
+
+impl PackedShape {
+    /// Returns the size of the weight in bytes, with values in f32.
+    pub(crate) fn bytes(&self, subject: &str) -> usize {
+        match self.layout {
+            _ if subject == DENSE => 4 * self.rows * self.cols,
+            Layout::Grouped { vector } => 4 * (self.stored + self.stored / vector),
+            Layout::Balanced { .. } => 5 * self.stored,
+            Layout::Rows => 8 * self.stored,
+        }
+    }
+
+    /// Returns the factors of the coefficients of a subject: one call, kept weights, cells, and edges.
+    pub(crate) fn terms(&self, subject: &str) -> [f64; 4] {
+        let cells = (self.rows * self.cols) as f64;
+        let cells = match self.layout {
+            _ if subject == DENSE => cells,
+            Layout::Grouped { vector } => cells / vector as f64,
+            Layout::Balanced { block, .. } => cells / block as f64,
+            Layout::Rows => cells,
+        };
+        let kept = if subject == DENSE { cells } else { self.stored as f64 };
+        let edges = match self.layout {
+            Layout::Balanced { block, .. } if subject != DENSE => {
+                self.rows + padded(self.cols, block)
+            }
+            _ => self.rows + self.cols,
+        };
+        [1.0, kept, cells, edges as f64]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(rows: usize, cols: usize, kept: usize) -> PackedShape {
+        PackedShape::new(rows, cols, Layout::Rows, kept)
+    }
+
+    #[test]
+    fn time_between_measured_tokens_lies_on_a_line_and_grows_in_proportion_past_them() {
+        let curve = vec![[10.0, 0.0, 0.0, 0.0], [30.0, 0.0, 0.0, 0.0]];
+        let curves = Curves { tokens: vec![4, 8], nanoseconds: [(DENSE.into(), curve)].into() };
+        let matrix = matrix(2, 2, 1);
+        let seconds = [1, 4, 5, 6, 8, 16].map(|n| curves.predict(DENSE, &matrix, n) * 1e9);
+        for (found, expected) in seconds.into_iter().zip([10.0, 10.0, 15.0, 20.0, 30.0, 60.0]) {
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+        }
+        assert_eq!(curves.predict("unheard-of", &matrix, 1), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_cache_takes_its_time_from_memory() {
+        let curve = vec![[10.0, 0.0, 0.0, 0.0]];
+        let curves = [DENSE, "unstructured-rows"].map(|subject| (subject.into(), curve.clone()));
+        let curves = Curves { tokens: vec![1], nanoseconds: curves.into() };
+        let large = matrix(1025, 1024, 1024 * 512 + 3);
+        let chosen = curves.choose([CpuKernel::Rows].into_iter(), &large, 1, 0.5);
+        // Bytes past the cache: a row of 1024 floats, and three weights of eight bytes each including their indices.
+        assert!((chosen.dense * 1e9 - (10.0 + 2048.0)).abs() < 1e-6);
+        assert!((chosen.sparse * 1e9 - (10.0 + 12.0)).abs() < 1e-6);
+    }
+}

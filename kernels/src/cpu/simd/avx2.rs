@@ -1,0 +1,157 @@
+use std::arch::x86_64::*;
+
+use half::{bf16, f16};
+
+use super::Simd;
+
+/// AVX2 with FMA and F16C: 16 registers of 8 floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2;
+
+impl Simd for Avx2 {
+    type F = __m256;
+    const LANES: usize = 8;
+    const MAX_VECTORS: usize = 3;
+    const GROUPED_VECTORS: usize = 3;
+    const TALL: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::F {
+        // SAFETY: callers run with AVX2, FMA and F16C (see `Simd`). This also holds for every method below, where the
+        // caller also guarantees the pointers.
+        unsafe { _mm256_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: Self::F) {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_storeu_ps(to, value) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self::F {
+        // SAFETY: as in `zero`. A bf16 is the upper half of its f32.
+        unsafe {
+            let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const f32) {
+        // SAFETY: as in `zero`; a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: as in `zero`; the blocks hold eight rows of eight floats at their strides.
+        unsafe {
+            let mut r = [_mm256_setzero_ps(); 8];
+            for (i, r) in r.iter_mut().enumerate() {
+                *r = _mm256_loadu_ps(from.add(i * from_stride));
+            }
+            // Interleaves pairs, then quads of rows; the 128-bit half `h` of a quad holds column `4h + c`.
+            let mut q = [_mm256_setzero_ps(); 8];
+            for i in 0..2 {
+                let (lo, hi) = (
+                    _mm256_unpacklo_ps(r[4 * i], r[4 * i + 1]),
+                    _mm256_unpackhi_ps(r[4 * i], r[4 * i + 1]),
+                );
+                let (lo2, hi2) = (
+                    _mm256_unpacklo_ps(r[4 * i + 2], r[4 * i + 3]),
+                    _mm256_unpackhi_ps(r[4 * i + 2], r[4 * i + 3]),
+                );
+                q[4 * i] = _mm256_shuffle_ps::<0x44>(lo, lo2);
+                q[4 * i + 1] = _mm256_shuffle_ps::<0xee>(lo, lo2);
+                q[4 * i + 2] = _mm256_shuffle_ps::<0x44>(hi, hi2);
+                q[4 * i + 3] = _mm256_shuffle_ps::<0xee>(hi, hi2);
+            }
+            for c in 0..4 {
+                let low = _mm256_permute2f128_ps::<0x20>(q[c], q[4 + c]);
+                let high = _mm256_permute2f128_ps::<0x31>(q[c], q[4 + c]);
+                _mm256_storeu_ps(to.add(c * to_stride), low);
+                _mm256_storeu_ps(to.add((4 + c) * to_stride), high);
+            }
+        }
+    }
+
+    type Index = __m256i;
+
+    #[inline(always)]
+    unsafe fn in_block(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds eight bytes.
+        unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds eight indices.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; the caller guarantees the floats at the indices.
+        unsafe { _mm256_i32gather_ps::<4>(from, index) }
+    }
+
+    const TABLE_REGISTERS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; a permutation uses three bits of an index.
+        unsafe {
+            let low = _mm256_permutevar8x32_ps(low, index);
+            let high = _mm256_permutevar8x32_ps(high, index);
+            Self::choose(low, high, index, 8)
+        }
+    }
+    #[inline(always)]
+    unsafe fn choose(low: Self::F, high: Self::F, index: Self::Index, bit: i32) -> Self::F {
+        // SAFETY: as in `zero`. A blend uses the highest bit of a lane.
+        unsafe {
+            let highest = _mm256_set1_epi32(bit.leading_zeros() as i32);
+            let highest = _mm256_castsi256_ps(_mm256_sllv_epi32(index, highest));
+            _mm256_blendv_ps(low, high, highest)
+        }
+    }
+}

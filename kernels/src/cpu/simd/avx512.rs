@@ -1,0 +1,174 @@
+use std::arch::x86_64::*;
+
+use half::{bf16, f16};
+
+use super::Simd;
+
+/// AVX-512 F, BW, DQ, VL: 32 registers of 16 floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512;
+
+impl Simd for Avx512 {
+    type F = __m512;
+    const LANES: usize = 16;
+    const MAX_VECTORS: usize = 4;
+    const GROUPED_VECTORS: usize = 3;
+    const TALL: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::F {
+        // SAFETY: callers run with these AVX-512 sets (see `Simd`). This also holds for every method below, where the
+        // caller also guarantees the pointers.
+        unsafe { _mm512_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: Self::F) {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_storeu_ps(to, value) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> Self::F {
+        // SAFETY: as in `zero`; lanes past `count` are not read.
+        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(to: *mut f32, value: Self::F, count: usize) {
+        // SAFETY: as in `zero`; lanes past `count` are not written.
+        unsafe { _mm512_mask_storeu_ps(to, first(count), value) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(at: *const f32) {
+        // SAFETY: as in `zero`; a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self::F {
+        // SAFETY: as in `zero`. A bf16 is the upper half of its f32.
+        unsafe {
+            let words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: as in `zero`; the blocks hold 16 rows of 16 floats at their strides.
+        unsafe {
+            // Quads of rows: the 128-bit quarter `l` of `quads[4q + c]` holds column `4l + c` of the rows `4q..4q + 4`.
+            let mut quads = [_mm512_setzero_ps(); 16];
+            for q in 0..4 {
+                let rows = from.add(4 * q * from_stride);
+                let r0 = _mm512_loadu_ps(rows);
+                let r1 = _mm512_loadu_ps(rows.add(from_stride));
+                let r2 = _mm512_loadu_ps(rows.add(2 * from_stride));
+                let r3 = _mm512_loadu_ps(rows.add(3 * from_stride));
+                let lo = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
+                let hi = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
+                let lo2 = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3));
+                let hi2 = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
+                quads[4 * q] = _mm512_castpd_ps(_mm512_unpacklo_pd(lo, lo2));
+                quads[4 * q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(lo, lo2));
+                quads[4 * q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(hi, hi2));
+                quads[4 * q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(hi, hi2));
+            }
+            for c in 0..4 {
+                // Selects quarters 0 and 2 of two quads (0x88), or 1 and 3 (0xdd), then does the same again.
+                let even = _mm512_shuffle_f32x4::<0x88>(quads[c], quads[4 + c]);
+                let odd = _mm512_shuffle_f32x4::<0xdd>(quads[c], quads[4 + c]);
+                let even2 = _mm512_shuffle_f32x4::<0x88>(quads[8 + c], quads[12 + c]);
+                let odd2 = _mm512_shuffle_f32x4::<0xdd>(quads[8 + c], quads[12 + c]);
+                let columns = [
+                    _mm512_shuffle_f32x4::<0x88>(even, even2),
+                    _mm512_shuffle_f32x4::<0x88>(odd, odd2),
+                    _mm512_shuffle_f32x4::<0xdd>(even, even2),
+                    _mm512_shuffle_f32x4::<0xdd>(odd, odd2),
+                ];
+                for (l, column) in columns.into_iter().enumerate() {
+                    _mm512_storeu_ps(to.add((4 * l + c) * to_stride), column);
+                }
+            }
+        }
+    }
+
+    type Index = __m512i;
+
+    #[inline(always)]
+    unsafe fn in_block(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds 16 bytes.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: as in `zero`; `from` holds 16 indices.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; the caller guarantees the floats at the indices.
+        unsafe { _mm512_i32gather_ps::<4>(index, from) }
+    }
+
+    const TABLE_REGISTERS: usize = 16;
+
+    #[inline(always)]
+    unsafe fn look_up(low: Self::F, high: Self::F, index: Self::Index) -> Self::F {
+        // SAFETY: as in `zero`; only five bits of an index are used.
+        unsafe { _mm512_permutex2var_ps(low, index, high) }
+    }
+    #[inline(always)]
+    unsafe fn choose(low: Self::F, high: Self::F, index: Self::Index, bit: i32) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let lanes = _mm512_test_epi32_mask(index, _mm512_set1_epi32(bit));
+            _mm512_mask_blend_ps(lanes, low, high)
+        }
+    }
+}
+
+/// Returns the mask of the first `count` of 16 lanes.
+#[inline(always)]
+fn first(count: usize) -> __mmask16 {
+    ((1_u32 << count) - 1) as __mmask16
+}

@@ -1,0 +1,73 @@
+use super::Simd;
+
+/// Scalar fallback for CPUs without a supported vector instruction set, and for Miri.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar;
+
+// SAFETY (all methods): the caller guarantees the pointers.
+impl Simd for Scalar {
+    type F = [f32; 4];
+    const LANES: usize = 4;
+    const MAX_VECTORS: usize = 2;
+    const GROUPED_VECTORS: usize = 2;
+    const TALL: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::F {
+        [0.0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self::F {
+        [value; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::F {
+        // SAFETY: the four floats at `from` are valid, possibly unaligned.
+        unsafe { from.cast::<[f32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: Self::F) {
+        // SAFETY: the four floats at `to` are valid, possibly unaligned.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(value) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // Avoids `mul_add`, which is a library call on CPUs without the instruction.
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+
+    type Index = [u32; 4];
+
+    #[inline(always)]
+    unsafe fn in_block(from: *const u8) -> Self::Index {
+        // SAFETY: `from` holds four bytes.
+        unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const i32) -> Self::Index {
+        // SAFETY: `from` holds four indices.
+        unsafe { from.cast::<[u32; 4]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
+        // SAFETY: the caller guarantees the floats at the indices.
+        index.map(|i| unsafe { *from.add(i as usize) })
+    }
+}

@@ -1,0 +1,193 @@
+use burn::backend::Flex;
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::tensor::{Bytes, DType, Element, Shape, Tensor};
+use burn_flex::FlexTensor;
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+use super::SparseOps;
+use crate::Window;
+use crate::cost::Costs;
+use crate::cpu::{self, Isa, Store, Value, Weight, conv2d, gradient, masked};
+use crate::kernel_name::OnDevice;
+use crate::packed::{PackedPrimitive, Spec};
+
+impl SparseOps for Flex {
+    fn sparse_linear(
+        x: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        weight: PackedPrimitive<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let weight = contiguous_weight(weight);
+        let (x, bias) = (x.to_contiguous(), bias.to_contiguous());
+        let (x, bias) = (floats(&x), floats(&bias));
+        let bias = (!bias.is_empty()).then_some(bias);
+        let store = Store { bias, activation: spec.activation };
+        let y = match weight.values.dtype() {
+            DType::BF16 => forward::<bf16>(&weight, x, store, spec),
+            DType::F16 => forward::<f16>(&weight, x, store, spec),
+            _ => forward::<f32>(&weight, x, store, spec),
+        };
+        tensor(y, [x.len() / spec.shape.cols, spec.shape.rows])
+    }
+
+    fn sparse_linear_dx(
+        dy: FloatTensor<Self>,
+        weight: PackedPrimitive<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let weight = contiguous_weight(weight);
+        let dy = dy.to_contiguous();
+        let dy = floats(&dy);
+        let n = dy.len() / spec.shape.rows;
+        let mut dx = vec![0.0; n * spec.shape.cols];
+        let isa = Isa::detect();
+        match weight.values.dtype() {
+            DType::BF16 => gradient::dx(isa, &slices::<bf16>(&weight, spec), dy, &mut dx),
+            DType::F16 => gradient::dx(isa, &slices::<f16>(&weight, spec), dy, &mut dx),
+            _ => gradient::dx(isa, &slices::<f32>(&weight, spec), dy, &mut dx),
+        }
+        tensor(dx, [n, spec.shape.cols])
+    }
+
+    fn sparse_linear_dw(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        weight: PackedPrimitive<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self> {
+        let weight = contiguous_weight(weight);
+        let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
+        let (isa, x, dy) = (Isa::detect(), floats(&x), floats(&dy));
+        let dw = match weight.values.dtype() {
+            DType::BF16 => gradient::dw(isa, &slices::<bf16>(&weight, spec), x, dy),
+            DType::F16 => gradient::dw(isa, &slices::<f16>(&weight, spec), x, dy),
+            _ => gradient::dw(isa, &slices::<f32>(&weight, spec), x, dy),
+        };
+        tensor(dw, spec.shape.layout.values_shape(spec.shape.stored))
+    }
+
+    fn apply_mask(weight: FloatTensor<Self>, mask: IntTensor<Self>) -> FloatTensor<Self> {
+        let (mut weight, mask) = (contiguous(weight), contiguous(mask));
+        let isa = Isa::detect();
+        if let Some(weight_mut) = whole(&mut weight) {
+            masked::mask(isa, weight_mut, bytes(&mask));
+            return weight;
+        }
+        let shape = weight.layout().shape().clone();
+        let out = masked::masked(isa, floats(&weight), bytes(&mask));
+        FlexTensor::new(Bytes::from_elems(out), burn_flex::Layout::contiguous(shape), DType::F32)
+    }
+
+    fn decay_dropped(
+        grad: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        mask: IntTensor<Self>,
+        factor: f32,
+    ) -> FloatTensor<Self> {
+        let (mut grad, weight, mask) = (contiguous(grad), contiguous(weight), contiguous(mask));
+        if whole(&mut grad).is_none() {
+            let shape = grad.layout().shape().clone();
+            let layout = burn_flex::Layout::contiguous(shape);
+            grad = FlexTensor::new(Bytes::from_elems(floats(&grad).to_vec()), layout, DType::F32);
+        }
+        if let Some(grad) = whole(&mut grad) {
+            masked::decay(Isa::detect(), grad, floats(&weight), bytes(&mask), factor);
+        }
+        grad
+    }
+}
+
+/// Returns the tensor itself if it is contiguous: a clone would share its memory, which could then not be written to.
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}
+
+fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
+    let PackedPrimitive { values, index, offsets, order } = weight;
+    let [values, index, offsets, order] =
+        [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
+    PackedPrimitive { values, index, offsets, order }
+}
+
+/// Returns all memory of a contiguous tensor for writing, if nothing else reads it.
+fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
+    let elements = tensor.layout().num_elements();
+    let storage = tensor.try_storage_mut::<f32>()?;
+    (storage.len() == elements).then_some(storage)
+}
+
+fn bytes(mask: &FlexTensor) -> &[u8] {
+    mask.as_slice().expect("masks are bytes")
+}
+
+/// Returns the primitive of an f32 tensor on the CPU, contiguous; `None` for other tensors and those that autodiff tracks.
+pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
+    if tensor.is_autodiff() || tensor.dtype() != DType::F32 {
+        return None;
+    }
+    Some(tensor.clone().try_into_primitive::<Flex>().ok()?.to_contiguous())
+}
+
+/// Makes a contiguous tensor of row-major values.
+pub(crate) fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
+    let layout = burn_flex::Layout::contiguous(Shape::new(shape));
+    FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
+}
+
+/// Returns the elements of a contiguous f32 tensor; `linear::run` has refused every other type.
+fn floats(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice().expect("a contiguous f32 tensor")
+}
+
+/// Computes the convolution of `x [batch, channels, height, width]` with a packed kernel.
+pub(crate) fn convolve(
+    weight: PackedPrimitive<Flex>,
+    x: &FlexTensor,
+    window: &Window,
+    store: Store<'_>,
+    spec: Spec,
+) -> FlexTensor {
+    let weight = contiguous_weight(weight);
+    let shape: [usize; 4] = x.layout().shape().dims();
+    let (isa, x) = (Isa::detect(), floats(x));
+    let y = match weight.values.dtype() {
+        DType::BF16 => conv2d(isa, &slices::<bf16>(&weight, spec), x, shape, window, store),
+        DType::F16 => conv2d(isa, &slices::<f16>(&weight, spec), x, shape, window, store),
+        _ => conv2d(isa, &slices::<f32>(&weight, spec), x, shape, window, store),
+    };
+    let [height, width] = window.output([shape[2], shape[3]]);
+    tensor(y, [shape[0], spec.shape.rows, height, width])
+}
+
+fn forward<V: Value + Element + Pod>(
+    weight: &PackedPrimitive<Flex>,
+    x: &[f32],
+    store: Store<'_>,
+    spec: Spec,
+) -> Vec<f32> {
+    let (isa, weight) = (Isa::detect(), slices::<V>(weight, spec));
+    let chosen = || Costs::current().choose(&weight.shape(), x.len() / weight.cols, isa).kernel;
+    let kernel = spec.kernel.and_then(OnDevice::cpu).unwrap_or_else(chosen);
+    cpu::run(isa, kernel, &weight, x, store)
+}
+
+/// Borrows a weight for kernels, and checks it unless `spec` says that it has been checked.
+fn slices<V: Element + Pod>(weight: &PackedPrimitive<Flex>, spec: Spec) -> Weight<'_, V> {
+    let slices = Weight {
+        rows: spec.shape.rows,
+        cols: spec.shape.cols,
+        layout: spec.shape.layout,
+        values: weight.values.as_slice().expect("contiguous values of their own type"),
+        columns: weight.index.as_slice().unwrap_or(&[]),
+        in_block: weight.index.as_slice().unwrap_or(&[]),
+        offsets: weight.offsets.as_slice().unwrap_or(&[]),
+        order: weight.order.as_slice().unwrap_or(&[]),
+    };
+    match slices.check(spec.checked) {
+        Ok(weight) => weight,
+        // As Burn's own operators do on tensors that do not fit; files are checked when they are read.
+        Err(reason) => panic!("sparse_linear: {reason}"),
+    }
+}

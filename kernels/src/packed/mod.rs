@@ -1,0 +1,10 @@
+//! Packed weights as tensors.
+
+mod primitive;
+mod spec;
+mod stack;
+mod tensors;
+
+pub use primitive::PackedPrimitive;
+pub use spec::Spec;
+pub use tensors::{Checked, PackedTensors};
