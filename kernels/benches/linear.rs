@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use burn_sparse_kernels::{Activation, PackedTensors, peak_gflops, select, sparse_linear};
+use burn_sparse_kernels::{Activation, Costs, PackedTensors, peak_gflops, select, sparse_linear};
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
 const SHAPES: [(usize, usize); 4] = [(1024, 1024), (4096, 1024), (1024, 4096), (4096, 4096)];
@@ -22,6 +22,7 @@ const SAMPLES: usize = 15;
 const SAMPLE_SECONDS: f64 = 2e-3;
 
 fn main() {
+    Costs::cached().install();
     let words = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
     let (mut patterns, words): (Vec<_>, Vec<_>) =
         words.partition(|word| word.parse::<Pattern>().is_ok());
@@ -78,7 +79,7 @@ impl Layer {
     }
 
     fn time(&self, batch: usize, peak: f64, device: &Device) -> String {
-        let (rows, cols) = (self.packed.rows, self.packed.cols);
+        let (rows, cols) = (self.packed.rows(), self.packed.cols());
         let x = Tensor::<2>::random([batch, cols], Distribution::Uniform(-1.0, 1.0), device);
         let runs: [&dyn Fn() -> Tensor<2>; 2] =
             [&|| linear(x.clone(), self.dense.clone(), Some(self.bias.clone())), &|| {

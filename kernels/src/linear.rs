@@ -61,7 +61,13 @@ pub fn sparse_linear_features_major(
     activation: Activation,
     name: KernelName,
 ) -> Tensor<2> {
-    run(x, weight, bias, activation, Dispatch { features_major: true, ..Dispatch::by(name.on_device) })
+    run(
+        x,
+        weight,
+        bias,
+        activation,
+        Dispatch { features_major: true, ..Dispatch::by(name.on_device) },
+    )
 }
 
 /// Options of a product that are otherwise left to the backend.

@@ -29,7 +29,10 @@ pub fn decay_dropped<const D: usize>(
     assert_eq!(grad.dims(), weight.dims(), "decay_dropped: a gradient of the weight's shape");
     check_mask(&grad, &mask);
     check_mask(&weight, &mask);
-    assert!(!grad.is_autodiff() && !weight.is_autodiff(), "decay_dropped: tensors without autodiff");
+    assert!(
+        !grad.is_autodiff() && !weight.is_autodiff(),
+        "decay_dropped: tensors without autodiff"
+    );
     let [grad, weight] = [grad, weight].map(Tensor::into_dispatch);
     let decayed =
         <Dispatch as SparseOps>::decay_dropped(grad, weight, mask.into_dispatch(), factor);

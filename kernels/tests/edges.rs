@@ -64,9 +64,9 @@ fn weights_whose_short_blocks_keep_different_counts_do_not_stack() {
     // With 48 columns, the last block has 16.
     let weight = |sparsity| case("balanced(block=32)", 48, 48, sparsity, &device).unwrap().packed;
     let (one, other) = (weight(0.6), weight(0.59));
-    assert_eq!(one.layout, Layout::Balanced { block: 32, kept: 13 });
-    assert_eq!(one.layout, other.layout);
-    assert_ne!(one.values.dims(), other.values.dims());
+    assert_eq!(one.layout(), Layout::Balanced { block: 32, kept: 13 });
+    assert_eq!(one.layout(), other.layout());
+    assert_ne!(one.values().dims(), other.values().dims());
     assert!(PackedTensors::stack(&[one.clone(), other]).is_none());
-    assert_eq!(PackedTensors::stack(&[one.clone(), one]).unwrap().rows, 96);
+    assert_eq!(PackedTensors::stack(&[one.clone(), one]).unwrap().rows(), 96);
 }

@@ -9,7 +9,7 @@ use burn_sparse_pattern::{Mask, Packed, Pattern};
 
 mod support;
 
-use support::{Case, case, devices, noise, tensor, values};
+use support::{Case, case, devices, map_values, noise, tensor, values};
 
 const PATTERNS: [&str; 9] = [
     "unstructured",
@@ -117,8 +117,8 @@ fn weights_of_two_bytes_are_widened_exactly() {
 fn weights_of_two_bytes_pass_gradients_on_and_get_their_own_in_their_type() {
     let device = Device::flex().autodiff();
     let case = case("shfl-bw(vector=32)", 64, 64, 0.75, &device).unwrap();
-    let mut packed = case.packed.cast(FloatDType::BF16);
-    packed.values = packed.values.detach().require_grad();
+    let packed = case.packed.cast(FloatDType::BF16);
+    let packed = map_values(packed, |values| values.detach().require_grad());
     let dense = packed.to_packed().unwrap().unpack();
     let dense = tensor(&dense, [64, 64], &device);
     let x = tensor(&noise(5 * 64, 3), [5, 64], &device).require_grad();
@@ -129,7 +129,7 @@ fn weights_of_two_bytes_pass_gradients_on_and_get_their_own_in_their_type() {
     for (found, expected) in values(found).iter().zip(values(expected)) {
         assert!((found - expected).abs() < 1e-4, "{found} {expected}");
     }
-    assert_eq!(packed.values.grad(&sparse).unwrap().dtype(), DType::BF16);
+    assert_eq!(packed.values().grad(&sparse).unwrap().dtype(), DType::BF16);
 }
 
 #[test]
@@ -148,8 +148,7 @@ fn gradients_agree_with_those_of_the_dense_layer() {
                     (x, bias, tensor(&noise(n * rows, 9), [n, rows], device))
                 };
                 let (x, bias, dy) = inputs(&device);
-                let mut packed = case.packed.clone();
-                packed.values = packed.values.require_grad();
+                let packed = map_values(case.packed.clone(), Tensor::require_grad);
                 let y = sparse_linear(x.clone(), &packed, Some(bias.clone()), Activation::Relu);
                 let sparse = (y * dy).sum().backward();
 
@@ -176,7 +175,7 @@ fn gradients_agree_with_those_of_the_dense_layer() {
                 let expected = values(dense_bias.grad(&reference).unwrap());
                 close(values(bias.grad(&sparse).unwrap()), expected, "db");
                 // The packed gradient, substituted for the values, unpacks to the masked dense gradient.
-                packed.values = packed.values.grad(&sparse).unwrap();
+                let packed = map_values(packed, |values| values.grad(&sparse).unwrap());
                 let packed = packed.to_packed().unwrap();
                 let mask = packed.mask().to_bytes();
                 let expected: Vec<f32> = values(dense.grad(&reference).unwrap())

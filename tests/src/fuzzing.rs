@@ -1,7 +1,7 @@
 //! Fuzz targets: any bytes must be refused, or survive a round trip of reading and writing unchanged.
 
 use burn_sparse::pattern::format::{Entry, PackedEntry, PackedFile};
-use burn_sparse::recipe::Recipe;
+use burn_sparse_run::recipe::Recipe;
 
 /// Largest number of weights in a matrix that is unpacked for the comparison.
 const UNPACKED: usize = 1 << 16;

@@ -2,12 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use burn::config::Config;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, ExecutionError, Tensor};
 use burn::train::ItemLazy;
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
+use burn_sparse::prune::{Plan, PlanError};
 use burn_sparse::train::Pruned;
+use burn_sparse_run::recipe::Recipe;
 
 /// Placeholder for the unused output of a training step.
 #[derive(Debug)]
@@ -40,6 +41,27 @@ impl ModuleVisitor for Read {
     }
 }
 
+/// Converts a configuration of one of our layers into that of Burn's layer: they have the same fields.
+///
+/// # Panics
+/// Panics if they differ in a field.
+pub fn stock<C: Config, S: Config>(config: &C) -> S {
+    let fields = serde_json::to_value(config).expect("a configuration");
+    serde_json::from_value(fields).expect("the same fields")
+}
+
+/// Plans a recipe on a model, for epochs of `steps_per_epoch` steps.
+///
+/// # Errors
+/// As [`Plan::new`].
+pub fn plan_of<M: Module>(
+    recipe: &Recipe,
+    model: &M,
+    steps_per_epoch: usize,
+) -> Result<Plan, PlanError> {
+    Plan::new(recipe.pruning(), model, recipe.horizon(steps_per_epoch))
+}
+
 /// Prunes the model in one shot with these `[[prune]]` keys, without training.
 ///
 /// # Panics
@@ -49,6 +71,6 @@ pub fn one_shot<M: Module>(model: M, keys: &str) -> Pruned<M> {
         format!("version = 1\ntask = \"test\"\n[[prune]]\nend = \"0 steps\"\n{keys}\n")
             .parse()
             .expect("keys of a recipe");
-    let plan = Plan::new(&recipe, &model, 1).expect("a plan");
+    let plan = plan_of(&recipe, &model, 1).expect("a plan");
     plan.attach(model).and_then(|sparse| sparse.finish()).expect("masks of the plan")
 }

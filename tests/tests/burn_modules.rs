@@ -18,10 +18,9 @@ use burn::optim::{
 };
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
 use burn_sparse::train::{Pruned, Sparse};
-use burn_sparse_tests::models::{Loss, seeded};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_tests::models::{Loss, plan_of, seeded};
 
 const FEATURES: usize = 32;
 
@@ -121,7 +120,7 @@ fn train<M: TrainStep<Input = Tensor<3>> + Module + burn::module::ModuleDisplay>
     rate: f64,
 ) -> Pruned<M> {
     let device = Device::flex().autodiff();
-    let mut sparse: Sparse<M> = Plan::new(recipe, &model, 8).unwrap().attach(model).unwrap();
+    let mut sparse: Sparse<M> = plan_of(recipe, &model, 8).unwrap().attach(model).unwrap();
     for _ in 0..8 {
         let output = TrainStep::step(&sparse, input(&device));
         sparse = sparse.optimize(&mut optimizer, rate.into(), output.grads);
@@ -147,17 +146,17 @@ fn lives<M: TrainStep<Input = Tensor<3>> + Module + burn::module::ModuleDisplay>
     for pattern in PATTERNS {
         let pruned = train(new(&device), &recipe(pattern), AdamWConfig::new().init(), 1e-2);
         // `finish` has checked every pattern in the [rows, reduction] view of its weight.
-        assert_eq!(pruned.weights.len(), matrices, "{pattern}");
+        assert_eq!(pruned.weights().len(), matrices, "{pattern}");
         assert!((pruned.sparsity() - 0.75).abs() < 0.02, "{pattern}: {}", pruned.sparsity());
         let mut read = Read::default();
-        pruned.model.clone().materialize().visit(&mut read);
+        pruned.model().clone().materialize().visit(&mut read);
         let zeros = |values: &[f32]| values.iter().filter(|value| **value == 0.0).count();
         let sparse = read.0.iter().filter(|(_, values)| 2 * zeros(values) > values.len());
         assert_eq!(sparse.filter(|(axes, _)| *axes > 1).count(), matrices, "{pattern}");
         // The packed model holds the same weights in every layer that unpacks them.
         let (mut masked, mut packed) = (Read::default(), Read::default());
-        pruned.model.clone().materialize().visit(&mut masked);
-        pruned.pack().unwrap().materialize().visit(&mut packed);
+        pruned.model().clone().materialize().visit(&mut masked);
+        pruned.pack().materialize().visit(&mut packed);
         assert_eq!(masked.0, packed.0, "{pattern}");
     }
 }
@@ -231,11 +230,11 @@ fn embeddings_stay_dense_and_the_plan_says_so() {
         embedding: EmbeddingConfig::new(10, FEATURES).init(&device),
         head: LinearConfig::new(FEATURES, 16).init(&device),
     };
-    let plan = Plan::new(&recipe(PATTERNS[0]), &model, 8).unwrap();
+    let plan = plan_of(&recipe(PATTERNS[0]), &model, 8).unwrap();
     let embedding = plan.unpruned.iter().find(|other| other.name == "embedding.weight").unwrap();
     assert_eq!(embedding.reason, "Embedding is not prunable");
     let pruned = train(model, &recipe(PATTERNS[0]), AdamWConfig::new().init(), 1e-2);
-    assert_eq!(pruned.weights.len(), 1);
+    assert_eq!(pruned.weights().len(), 1);
 }
 
 #[test]
@@ -259,7 +258,7 @@ fn no_optimizer_revives_a_pruned_weight() {
     let device = Device::flex().autodiff();
     for (name, mut optimizer, rate) in optimizers {
         let model = Layers::new(&device);
-        let plan = Plan::new(&recipe(PATTERNS[1]), &model, 8).unwrap();
+        let plan = plan_of(&recipe(PATTERNS[1]), &model, 8).unwrap();
         let mut sparse = plan.attach(model).unwrap();
         let weights = |sparse: &Sparse<Layers>| {
             let mut read = Read::default();
@@ -286,7 +285,7 @@ fn no_optimizer_revives_a_pruned_weight() {
         assert!(moved > 100, "{name} trained nothing");
         let pruned = sparse.finish().unwrap();
         let mut stored = Stored::default();
-        pruned.model.visit(&mut stored);
+        pruned.model().visit(&mut stored);
         assert_eq!(stored.0, [768 * 3 / 4, 768 * 3 / 4], "{name}");
     }
 }
@@ -296,7 +295,7 @@ fn a_parameter_that_is_in_a_module_twice_is_pruned_once() {
     let device = Device::flex().autodiff();
     let mut model = Layers::new(&device);
     model.second.weight = model.first.weight.clone();
-    let plan = Plan::new(&recipe(PATTERNS[1]), &model, 8).unwrap();
+    let plan = plan_of(&recipe(PATTERNS[1]), &model, 8).unwrap();
     let pruned: Vec<&str> = plan.weights.iter().map(|weight| weight.name.as_str()).collect();
     assert_eq!(pruned, ["first.weight"]);
     assert_eq!(plan.unpruned[0].name, "second.weight");

@@ -7,10 +7,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamWConfig, MultiGradientsParams, SgdConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
-use burn_sparse_tests::models::{Loss, seeded};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_tests::models::{Loss, plan_of, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -94,7 +93,7 @@ impl ModuleVisitor for State {
 /// Trains and returns the state before the first and after every step, and the model.
 fn train(recipe: &Recipe, steps: usize) -> (Vec<State>, Sparse<Net>) {
     let device = Device::flex().autodiff();
-    let plan = Plan::new(recipe, &Net::new(&device), 30).unwrap();
+    let plan = plan_of(recipe, &Net::new(&device), 30).unwrap();
     let mut sparse = plan.attach(Net::new(&device)).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
     let mut states = Vec::new();
@@ -236,7 +235,7 @@ fn taylor_scores_with_one_threshold_need_no_gradient_before_anything_is_dropped(
     };
     train(&text("\"cubic\"").parse().unwrap(), 6).1.finish().unwrap();
     let at_once = text("[[0.0, 0.5], [1.0, 1.0]]").parse().unwrap();
-    let error = Plan::new(&at_once, &Net::new(&device), 10).unwrap_err().to_string();
+    let error = plan_of(&at_once, &Net::new(&device), 10).unwrap_err().to_string();
     assert!(error.contains("prune[0].start") && error.contains("gradient"), "{error}");
 }
 
@@ -272,7 +271,7 @@ fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_wei
                 .replace("start = \"0 steps\"", "start = \"1 steps\""),
             false => text.replace("regrow =", &format!("{more}\nregrow =")),
         };
-        let plan = Plan::new(&text.parse().unwrap(), &Net::new(&device), 30).unwrap();
+        let plan = plan_of(&text.parse().unwrap(), &Net::new(&device), 30).unwrap();
         let run = |parts: usize| {
             let mut sparse = plan.attach(Net::new(&device)).unwrap();
             let mut optimizer = SgdConfig::new().init();
@@ -300,7 +299,7 @@ fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_wei
         assert_eq!(one.weight, two.weight, "{regrow} {more}");
         let dropped = two.weight.iter().zip(&two.states["keep"]).filter(|(_, keep)| **keep == 0);
         assert!(dropped.map(|(weight, _)| weight).all(|weight| *weight == 0.0), "{regrow} {more}");
-        assert_eq!(pruned.weights.len(), 1);
+        assert_eq!(pruned.weights().len(), 1);
     }
 }
 
@@ -326,7 +325,7 @@ fn growth_that_cannot_be_meant_is_refused() {
             Err(error) => error.to_string(),
             Ok(recipe) => {
                 let net = Net::new(&Device::flex().autodiff());
-                Plan::new(&recipe, &net, 10).unwrap_err().to_string()
+                plan_of(&recipe, &net, 10).unwrap_err().to_string()
             }
         }
     };

@@ -7,13 +7,12 @@ use burn::optim::AdamWConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::checkpoint::{self, Checkpoint, CheckpointError, Form, Format, Provenance};
+use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format};
 use burn_sparse::nn::{Linear, LinearConfig, record_dispatch};
 use burn_sparse::pattern::Pattern;
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
 use burn_sparse::train::Sparse;
-use burn_sparse_tests::models::Loss;
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_tests::models::{Loss, plan_of};
 
 /// One layer of each kind: a dispatching one, a stock one, a convolution, and a norm.
 #[derive(Module, Debug)]
@@ -29,8 +28,8 @@ impl Net {
         Self {
             conv: Conv2dConfig::new([2, 8], [3, 3]).init(device),
             norm: LayerNormConfig::new(72).init(device),
-            ours: Linear::new(&LinearConfig::new(72, 64), device),
-            stock: LinearConfig::new(64, 40).init(device),
+            ours: LinearConfig::new(72, 64).init(device),
+            stock: burn::nn::LinearConfig::new(64, 40).init(device),
         }
     }
 
@@ -107,25 +106,25 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
             }
             device.seed(7);
             let net = Net::new(&device);
-            let plan = Plan::new(&recipe(pattern, sparsity, regrow), &net, 10).unwrap();
+            let plan = plan_of(&recipe(pattern, sparsity, regrow), &net, 10).unwrap();
             assert_eq!(plan.weights.len(), 3);
             let sparse = steps(plan.attach(net).unwrap(), 4, &device);
-            assert_eq!(sparse.step(), 4);
+            assert_eq!(sparse.step().unwrap(), 4);
 
             // Recorded and loaded into a fresh model: same masks, row orders and step.
             let bytes = sparse.clone().into_record().into_bytes().unwrap();
             let fresh = plan.attach(Net::new(&device)).unwrap();
             let loaded = fresh.try_load_record(ModuleRecord::from_bytes(bytes).unwrap()).unwrap();
-            assert_eq!(loaded.step(), 4);
+            assert_eq!(loaded.step().unwrap(), 4);
             assert_eq!(loaded.masks().unwrap(), sparse.masks().unwrap());
 
             let pruned = steps(loaded, 6, &device).finish().unwrap();
-            let masked = pruned.model.valid();
+            let masked = pruned.model().valid();
             let x = inputs(&plain);
             let expected = outputs(&masked, &x);
 
             // Packed in memory: our layer dispatches, and the stock layers unpack to the same values.
-            let packed = pruned.pack().unwrap().valid();
+            let packed = pruned.pack().valid();
             let (found, ran) = record_dispatch(|| outputs(&packed, &x));
             assert_close(&found, &expected);
             assert_eq!(ran.len(), 1, "only our layer dispatches");
@@ -136,11 +135,10 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
             // Saved and loaded, packed and dense: same outputs.
             let path = folder.path().join("net.safetensors");
             for format in [Format::Packed, Format::DenseBurn] {
-                checkpoint::save(&pruned, Provenance::default(), &path, format).unwrap();
-                for form in [Form::Packed, Form::Dense] {
-                    let read = Checkpoint::read(&path).unwrap();
-                    let model = read.apply(Net::new(&plain), form).unwrap();
-                    assert_close(&outputs(&model, &x), &expected);
+                pruned.checkpoint().write(&path, format).unwrap();
+                let read = Checkpoint::read(&path).unwrap();
+                for model in [read.load(Net::new(&plain)), read.load_dense(Net::new(&plain))] {
+                    assert_close(&outputs(&model.unwrap(), &x), &expected);
                 }
             }
         }
@@ -152,9 +150,9 @@ fn a_packed_layer_passes_gradients_to_the_layers_under_it_and_trains_its_kept_va
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
     let recipe = recipe("{ kind = \"shfl-bw\", vector = 8 }", "sparsity = 0.75", "never");
-    let plan = Plan::new(&recipe, &net, 10).unwrap();
+    let plan = plan_of(&recipe, &net, 10).unwrap();
     let pruned = steps(plan.attach(net).unwrap(), 6, &device).finish().unwrap();
-    let packed = pruned.pack().unwrap();
+    let packed = pruned.pack();
     let grads = packed.forward(inputs(&device)).powi_scalar(2).mean().backward();
     let conv = packed.conv.weight.base().grad(&grads);
     assert!(conv.is_some(), "the packed convolution, under our layer");
@@ -169,7 +167,7 @@ fn frozen_masks_keep_dropped_weights_at_zero_and_kept_ones_training() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
     let recipe = recipe("{ kind = \"balanced\", block = 8 }", "sparsity = 0.5", "straight-through");
-    let plan = Plan::new(&recipe, &net, 20).unwrap();
+    let plan = plan_of(&recipe, &net, 20).unwrap();
     let sparse = steps(plan.attach(net).unwrap(), 6, &device);
     let before = sparse.masks().unwrap();
     let weights = |model: &Sparse<Net>| -> Vec<f32> {
@@ -193,11 +191,12 @@ fn shfl_bw_searches_its_order_once_something_is_dropped_and_keeps_it_when_told_t
         let text = text.replace("regroup = \"every update\"", &format!("regroup = \"{regroup}\""));
         device.seed(7);
         let net = Net::new(&device);
-        let plan = Plan::new(&text.parse().unwrap(), &net, 20).unwrap();
+        let plan = plan_of(&text.parse().unwrap(), &net, 20).unwrap();
         let early = steps(plan.attach(net).unwrap(), 2, &device);
         let order = |sparse: &Sparse<Net>| {
-            let pruned = steps(sparse.clone(), 6 - sparse.step(), &device).finish().unwrap();
-            pruned.weights[1].row_order.clone().unwrap()
+            let pruned =
+                steps(sparse.clone(), 6 - sparse.step().unwrap(), &device).finish().unwrap();
+            pruned.weights()[1].row_order.clone().unwrap()
         };
         let found = order(&early);
         assert_ne!(found, burn_sparse::pattern::RowOrder::identity(64), "{regroup}");
@@ -213,7 +212,7 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
     let device = Device::flex().autodiff();
     for (pattern, sparsity) in PATTERNS {
         let net = Net::new(&device);
-        let plan = match Plan::new(&recipe(pattern, sparsity, "never"), &net, 10) {
+        let plan = match plan_of(&recipe(pattern, sparsity, "never"), &net, 10) {
             Ok(plan) => plan,
             Err(error) => {
                 // The plan refuses patterns that cannot guarantee this.
@@ -240,7 +239,7 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
 fn replicas_whose_masks_differ_are_noticed() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
-    let plan = Plan::new(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
+    let plan = plan_of(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
     let one = steps(plan.attach(net).unwrap(), 6, &device);
     one.agrees(&one.clone().fork(&device)).unwrap();
     let other = steps(plan.attach(Net::new(&device)).unwrap(), 6, &device);
@@ -252,7 +251,7 @@ fn replicas_whose_masks_differ_are_noticed() {
 fn finishing_before_the_ramp_has_ended_is_refused() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
-    let plan = Plan::new(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
+    let plan = plan_of(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
     let error = steps(plan.attach(net).unwrap(), 5, &device).finish().unwrap_err().to_string();
     assert_eq!(error, "pruning is at step 5, but the ramp ends at step 6: train on, then finish");
 }
@@ -270,7 +269,7 @@ fn nan_in_weights_is_refused_with_its_place_wherever_it_appears() {
     };
     let plan = |net: &Net, end: &str| {
         let text = recipe(PATTERNS[1].0, PATTERNS[1].1, "never").to_toml().replace("6 steps", end);
-        Plan::new(&text.parse().unwrap(), net, 10).unwrap()
+        plan_of(&text.parse().unwrap(), net, 10).unwrap()
     };
     // Before the first step: a one-shot plan ranks weights at once.
     let net = spoiled(Net::new(&device));
@@ -286,7 +285,7 @@ fn nan_in_weights_is_refused_with_its_place_wherever_it_appears() {
         let output = TrainStep::step(&model, inputs(&device) * f32::NAN);
         model = model.optimize(&mut optimizer, 1e-3.into(), output.grads);
     }
-    let error = model.take_journal().unwrap_err().to_string();
+    let error = model.take_update_stats().unwrap_err().to_string();
     assert!(error.contains("step 2") && error.contains("NaN"), "{error}");
     assert!(model.finish().is_err());
 }
@@ -300,15 +299,15 @@ fn a_checkpoint_of_another_architecture_lists_what_differs() {
     }
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
-    let plan = Plan::new(&recipe(PATTERNS[4].0, PATTERNS[4].1, "never"), &net, 10).unwrap();
+    let plan = plan_of(&recipe(PATTERNS[4].0, PATTERNS[4].1, "never"), &net, 10).unwrap();
     let pruned = steps(plan.attach(net).unwrap(), 6, &device).finish().unwrap();
-    let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
+    let checkpoint = pruned.checkpoint();
     let plain = Device::flex();
     let other = Other {
-        ours: Linear::new(&LinearConfig::new(72, 63), &plain),
-        extra: Linear::new(&LinearConfig::new(3, 3), &plain),
+        ours: LinearConfig::new(72, 63).init(&plain),
+        extra: LinearConfig::new(3, 3).init(&plain),
     };
-    let Err(CheckpointError::Model { problems }) = checkpoint.apply(other, Form::Packed) else {
+    let Err(CheckpointError::Model { problems }) = checkpoint.load(other) else {
         panic!("accepted");
     };
     let text = problems.join("; ");
@@ -326,7 +325,7 @@ fn a_later_table_overrides_an_earlier_one_and_the_plan_says_so() {
     let text = recipe("{ kind = \"balanced\", block = 8 }", "sparsity = 0.5", "never").to_toml()
         + "\n[[prune]]\nparams = \"re:(ours|stock)\\\\.weight\"\nexcept = \"stock.*\"\n\
            pattern = { kind = \"vector-wise\", vector = 4 }\nsparsity = 0.9\nend = \"3 steps\"\n";
-    let plan = Plan::new(&text.parse().unwrap(), &Net::new(&Device::flex()), 10).unwrap();
+    let plan = plan_of(&text.parse().unwrap(), &Net::new(&Device::flex()), 10).unwrap();
     let patterns: Vec<Pattern> = plan.weights.iter().map(|weight| weight.pattern).collect();
     let balanced = Pattern::Balanced { block: 8 };
     let vector_wise = Pattern::VectorWise { vector: 4, equal_groups: true };

@@ -10,12 +10,12 @@ use burn::optim::AdamWConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::checkpoint::{self, Checkpoint, Form, Format, Provenance};
+use burn_sparse::checkpoint::{Checkpoint, Format};
 use burn_sparse::nn::{Linear, LinearConfig};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
+use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
-use burn_sparse_tests::models::{Loss, seeded};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_tests::models::{Loss, plan_of, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -26,7 +26,7 @@ struct Net {
 impl Net {
     fn new(device: &Device) -> Self {
         seeded(device, 3, |device| Self {
-            first: Linear::new(&LinearConfig::new(48, 64), device),
+            first: LinearConfig::new(48, 64).init(device),
             second: StockConfig::new(64, 32).init(device),
         })
     }
@@ -147,11 +147,11 @@ fn finish(model: Sparse<Net>, path: &Path) {
     let x = batch(STEPS, &plain);
     let outputs =
         |model: &Net| -> Vec<f32> { model.forward(x.clone()).into_data().try_into_vec().unwrap() };
-    let expected = outputs(&pruned.model.valid());
-    checkpoint::save(&pruned, Provenance::default(), path, Format::Packed).unwrap();
+    let expected = outputs(&pruned.model().valid());
+    pruned.checkpoint().write(path, Format::Packed).unwrap();
     let read = Checkpoint::read(path).unwrap();
-    for form in [Form::Packed, Form::Dense] {
-        let found = outputs(&read.apply(Net::new(&plain), form).unwrap());
+    for found in [read.load(Net::new(&plain)), read.load_dense(Net::new(&plain))] {
+        let found = outputs(&found.unwrap());
         let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
         assert!(found.iter().zip(&expected).all(close), "{path:?}");
     }
@@ -166,7 +166,7 @@ fn every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes()
         // This is the new process.
         for (number, (_, recipe)) in cases().into_iter().enumerate() {
             let files = Path::new(&folder).join(number.to_string());
-            let plan = Plan::new(&recipe, &Net::new(&device), STEPS).unwrap();
+            let plan = plan_of(&recipe, &Net::new(&device), STEPS).unwrap();
             finish(train(&plan, BREAK, STEPS, &files, &device), &files.join("resumed"));
         }
         return;
@@ -175,7 +175,7 @@ fn every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes()
     for (number, (_, recipe)) in cases().iter().enumerate() {
         let files = folder.path().join(number.to_string());
         std::fs::create_dir(&files).unwrap();
-        let plan = Plan::new(recipe, &Net::new(&device), STEPS).unwrap();
+        let plan = plan_of(recipe, &Net::new(&device), STEPS).unwrap();
         train(&plan, 0, BREAK, &files, &device);
         finish(train(&plan, 0, STEPS, &files, &device), &files.join("whole"));
     }
@@ -216,7 +216,7 @@ fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
          curve = [[0.0, 0.33333334], [0.33333334, 0.6666667], [0.6666667, 0.8333333], [1.0, 1.0]]\n"
         .parse()
         .unwrap();
-    let plan = Plan::new(&recipe, &net, STEPS).unwrap();
+    let plan = plan_of(&recipe, &net, STEPS).unwrap();
     let mut sparse = plan.attach(net).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.0).init();
     for step in 0..3 {
@@ -224,7 +224,7 @@ fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
         // The published algorithm does not include training, so the learning rate is zero.
         sparse = sparse.optimize(&mut optimizer, 0.0.into(), output.grads);
     }
-    net = sparse.finish().unwrap().model;
+    net = sparse.finish().unwrap().model().clone();
     assert_eq!(transposed(&values(&net)), expected);
     assert_eq!(expected.iter().filter(|value| **value == 0.0).count(), 48 * 64 * 3 / 4);
 }
@@ -248,7 +248,7 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
              sparsity = 0.75\nend = \"8 steps\"\nregrow = {{ partitions = {partitions}, rounds = 2 }}\n"
         )
     };
-    let plan = Plan::new(&text(2).parse().unwrap(), &Net::new(&device), STEPS).unwrap();
+    let plan = plan_of(&text(2).parse().unwrap(), &Net::new(&device), STEPS).unwrap();
     let mut sparse = plan.attach(Net::new(&device)).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
     let zeros =
@@ -278,7 +278,7 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
     assert_eq!(seen[8], (true, true));
     sparse.finish().unwrap();
 
-    let error = Plan::new(&text(3).parse().unwrap(), &Net::new(&device), STEPS).unwrap_err();
+    let error = plan_of(&text(3).parse().unwrap(), &Net::new(&device), STEPS).unwrap_err();
     let expected = "recipe, key `prune[0].regrow`: has 3 partitions for 2 weights";
     assert_eq!(error.to_string(), expected);
 }
@@ -294,7 +294,7 @@ fn attraction_gathers_the_weight_of_a_group_in_few_of_its_vectors() {
         )
         .parse()
         .unwrap();
-        let plan = Plan::new(&recipe, &Net::new(&device), 40).unwrap();
+        let plan = plan_of(&recipe, &Net::new(&device), 40).unwrap();
         let mut sparse = plan.attach(Net::new(&device)).unwrap();
         let mut optimizer = burn::optim::SgdConfig::new().init();
         let sum = |net: &Net, stored: bool| {

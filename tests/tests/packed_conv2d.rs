@@ -4,8 +4,9 @@
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
 use burn::tensor::{Device, Tensor};
-use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, record_dispatch};
-use burn_sparse_tests::models::{one_shot, seeded};
+use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
+use burn_sparse::nn::{Activation, record_dispatch};
+use burn_sparse_tests::models::{one_shot, seeded, stock};
 use burn_sparse_tests::tensors::input;
 
 #[derive(Module, Debug)]
@@ -15,7 +16,7 @@ struct Net {
 
 fn net(config: &Conv2dConfig) -> Net {
     let device = Device::flex().autodiff();
-    seeded(&device, 7, |device| Net { conv: Conv2d::new(config, device) })
+    seeded(&device, 7, |device| Net { conv: config.init(device) })
 }
 
 fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {
@@ -59,8 +60,9 @@ fn geometries() -> Vec<(Conv2dConfig, [usize; 2])> {
 fn with_burns_own_record_it_is_burns_own_convolution() {
     let device = Device::flex();
     for (config, [height, width]) in geometries() {
-        let stock = seeded(&device, 3, |device| config.init(device));
-        let ours = Conv2d::new(&config, &device);
+        let stock: burn::nn::conv::Conv2dConfig = stock(&config);
+        let stock = seeded(&device, 3, |device| stock.init(device));
+        let ours = config.init(&device);
         let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
         let x = input([2, config.channels[0], height, width], &device);
         close(ours.forward(x.clone()), stock.forward(x), &format!("{config:?}"));
@@ -73,7 +75,7 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
     for (config, [height, width]) in geometries() {
         for keys in PATTERNS {
             let pruned = one_shot(net(&config), &format!("{keys}\nsparsity = 0.75"));
-            let (masked, packed) = (pruned.model.valid(), pruned.pack().unwrap());
+            let (masked, packed) = (pruned.model().valid(), pruned.pack());
             // Layers this small may run dense; on a training device a sparse kernel always runs, on unfolded
             // windows. `kernels/tests/conv2d.rs` tests the kernels themselves.
             for (batch, activation) in
@@ -81,8 +83,8 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
             {
                 let what = format!("{keys} {config:?} {batch}");
                 let x = input([batch, config.channels[0], height, width], &device);
-                let expected = masked.conv.forward_with(x.clone(), activation);
-                let forward = || packed.valid().conv.forward_with(x.clone(), activation);
+                let expected = masked.conv.forward_activated(x.clone(), activation);
+                let forward = || packed.valid().conv.forward_activated(x.clone(), activation);
                 let (found, ran) = record_dispatch(forward);
                 assert_eq!(ran.len(), 1, "{what}");
                 let [_, _, down, across] = found.dims();
@@ -91,7 +93,7 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
                 let trained =
                     input([batch, config.channels[0], height, width], &device.clone().autodiff());
                 let (found, ran) =
-                    record_dispatch(|| packed.conv.forward_with(trained, activation));
+                    record_dispatch(|| packed.conv.forward_activated(trained, activation));
                 assert!(ran[0].choice.to_string().starts_with("flex-"), "{what}");
                 close(found.inner(), expected, &what);
             }
@@ -104,14 +106,14 @@ fn packed_kernels_pass_the_gradient_of_masked_ones_on() {
     let device = Device::flex().autodiff();
     for (config, [height, width]) in geometries() {
         let pruned = one_shot(net(&config), &format!("{}\nsparsity = 0.5", PATTERNS[0]));
-        let packed = pruned.pack().unwrap();
+        let packed = pruned.pack();
         let gradient = |model: &Net| {
             let x = input([2, config.channels[0], height, width], &device).require_grad();
             let grads = model.conv.forward(x.clone()).powi_scalar(2).sum().backward();
             let bias = model.conv.bias.as_ref().unwrap().val();
             (x.grad(&grads).unwrap(), bias.grad(&grads).unwrap())
         };
-        let ((x1, b1), (x2, b2)) = (gradient(&packed), gradient(&pruned.model));
+        let ((x1, b1), (x2, b2)) = (gradient(&packed), gradient(&pruned.model()));
         close(x1, x2, &format!("{config:?}"));
         close(b1, b2, &format!("{config:?}"));
     }
@@ -122,8 +124,8 @@ fn convolutions_in_groups_run_dense_and_say_why() {
     let config = Conv2dConfig::new([16, 16], [3, 3]).with_groups(2);
     let pruned = one_shot(net(&config), &format!("{}\nsparsity = 0.5", PATTERNS[0]));
     let x = input([2, 16, 6, 6], &Device::flex());
-    let expected = pruned.model.valid().conv.forward(x.clone());
-    let packed = pruned.pack().unwrap().valid();
+    let expected = pruned.model().valid().conv.forward(x.clone());
+    let packed = pruned.pack().valid();
     let (found, ran) = record_dispatch(|| packed.conv.forward(x));
     close(found, expected, "in groups");
     let said = ran[0].choice.to_string();

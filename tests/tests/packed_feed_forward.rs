@@ -5,8 +5,9 @@ use burn::module::Module;
 use burn::nn::PReluConfig;
 use burn::nn::activation::ActivationConfig;
 use burn::tensor::{Device, Tensor};
-use burn_sparse::nn::{PositionWiseFeedForward, PositionWiseFeedForwardConfig, record_dispatch};
-use burn_sparse_tests::models::{one_shot, seeded};
+use burn_sparse::nn::record_dispatch;
+use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
+use burn_sparse_tests::models::{one_shot, seeded, stock};
 use burn_sparse_tests::tensors::{close, input};
 
 fn configs() -> Vec<PositionWiseFeedForwardConfig> {
@@ -26,8 +27,9 @@ fn configs() -> Vec<PositionWiseFeedForwardConfig> {
 fn with_burns_own_record_it_is_burns_own_feed_forward_with_every_activation() {
     let device = Device::flex();
     for config in configs() {
-        let stock = seeded(&device, 3, |device| config.init(device));
-        let ours = PositionWiseFeedForward::new(&config, &device);
+        let stock: burn::nn::transformer::PositionWiseFeedForwardConfig = stock(&config);
+        let stock = seeded(&device, 3, |device| stock.init(device));
+        let ours = config.init(&device);
         let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
         assert_eq!(format!("{ours}"), format!("{stock}"));
         let what = format!("{:?}", config.activation);
@@ -55,10 +57,10 @@ fn packed_layers_give_what_masked_ones_give_and_tell_what_ran() {
         "pattern = { kind = \"balanced\", block = 16 }",
     ] {
         for config in configs() {
-            let init = |device: &_| Net { layers: PositionWiseFeedForward::new(&config, device) };
+            let init = |device: &_| Net { layers: config.init(device) };
             let net = seeded(&trains, 9, init);
             let pruned = one_shot(net, &format!("{keys}\nsparsity = 0.75"));
-            let (packed, dense) = (pruned.pack().unwrap().valid(), pruned.model.valid());
+            let (packed, dense) = (pruned.pack().valid(), pruned.model().valid());
             let positions = matches!(config.activation, ActivationConfig::PRelu(_));
             for tokens in if positions { vec![5] } else { vec![1, 5, 70] } {
                 let x = input([2, tokens, 32], &device);
@@ -78,6 +80,6 @@ fn packed_layers_give_what_masked_ones_give_and_tell_what_ran() {
 #[should_panic(expected = "axis 2 expected 32, got 31")]
 fn inputs_of_other_features_are_refused() {
     let device = Device::flex();
-    let layers = PositionWiseFeedForward::new(&configs()[0], &device);
+    let layers = configs()[0].init(&device);
     let _ = layers.forward(input([1, 5, 31], &device));
 }

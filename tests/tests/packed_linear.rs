@@ -2,8 +2,9 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_sparse::nn::{Activation, Linear, LinearConfig, PackInto, record_dispatch};
-use burn_sparse::pattern::format::{FloatType, PackedEntry, View};
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::nn::{Activation, Linear, LinearConfig, record_dispatch};
+use burn_sparse::pattern::format::{Entry, FloatType, PackedEntry, View};
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 
 fn noise(count: usize) -> Vec<f32> {
@@ -19,13 +20,17 @@ fn layers(rows: usize, cols: usize, float: FloatType) -> (Linear, Linear) {
     let found = pattern.project(&scores, 0.75, &Search::default()).unwrap();
     let packed = Packed::pack(&pattern, &weights, &found.mask, None).unwrap();
     let device = Device::flex();
-    let mut dense = Linear::new(&LinearConfig::new(cols, rows), &device);
+    let mut dense = LinearConfig::new(cols, rows).init(&device);
     let view = View::Linear { rows, cols };
     let stored = TensorData::new(view.to_stored(&packed.unpack()), [cols, rows]);
     dense.weight = Param::from_data(stored, &device);
     let entry = PackedEntry { layer: "Linear".into(), view, pattern, packed, float };
-    let into = PackInto::new([("weight".to_string(), entry)].into());
-    (dense.clone(), dense.apply_reparameterization(into))
+    let bias = dense.bias.as_ref().unwrap().val().into_data().try_into_vec().unwrap();
+    let (layer, shape) = ("Linear".into(), vec![rows]);
+    let bias = Entry::Dense { layer, shape, values: bias, float: FloatType::F32 };
+    let entries = [("weight".to_string(), Entry::Packed(entry)), ("bias".to_string(), bias)];
+    let packed = Checkpoint::from_entries(entries.into()).load(dense.clone()).unwrap();
+    (dense, packed)
 }
 
 fn values(tensor: Tensor<2>) -> Vec<f32> {
@@ -71,9 +76,9 @@ fn two_byte_values_run_the_sparse_kernels_and_unpack_to_what_they_round_to() {
         let (dense, packed) = layers(1024, 1024, float);
         let x = Tensor::<2>::from_data(TensorData::new(noise(1024), [1, 1024]), &Device::flex());
         for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
-            let (y, ran) = record_dispatch(|| packed.forward_with(x.clone(), activation));
+            let (y, ran) = record_dispatch(|| packed.forward_activated(x.clone(), activation));
             assert!(ran[0].choice.to_string().starts_with("flex-"), "{}", ran[0].choice);
-            let expected = values(dense.forward_with(x.clone(), activation));
+            let expected = values(dense.forward_activated(x.clone(), activation));
             assert_close(&values(y), &expected, 0.02);
             let unpacked = burn::tensor::module::linear(
                 x.clone(),
@@ -81,7 +86,7 @@ fn two_byte_values_run_the_sparse_kernels_and_unpack_to_what_they_round_to() {
                 packed.bias.as_ref().map(Param::val),
             );
             let expected = values(activation.apply(unpacked));
-            assert_close(&values(packed.forward_with(x.clone(), activation)), &expected, 1e-5);
+            assert_close(&values(packed.forward_activated(x.clone(), activation)), &expected, 1e-5);
         }
     }
 }

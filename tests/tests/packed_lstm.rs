@@ -5,7 +5,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::activation::ActivationConfig;
 use burn::tensor::{Device, Tensor};
 use burn_sparse::nn::{Lstm, LstmConfig, LstmState, record_dispatch};
-use burn_sparse_tests::models::{one_shot, seeded};
+use burn_sparse_tests::models::{one_shot, seeded, stock};
 use burn_sparse_tests::tensors::{close, input};
 
 fn state(batch: usize, hidden: usize, device: &Device) -> LstmState<2> {
@@ -27,9 +27,9 @@ fn with_burns_own_record_it_is_burns_own_lstm_in_every_setting() {
     ];
     for (name, config) in settings {
         for device in [Device::flex(), Device::flex().autodiff()] {
-            let stock = seeded(&device, 5, |device| config.init(device));
+            let stock = seeded(&device, 5, |device| stock::<_, burn::nn::LstmConfig>(&config).init(device));
             let record = stock.clone().into_record();
-            let ours = Lstm::new(&config, &device);
+            let ours = config.init(&device);
             let ours = ours.try_load_record(record).unwrap();
             let x = input([3, 4, inputs], &device);
             for begin in [None, Some(if config.batch_first { 3 } else { 4 })] {
@@ -50,9 +50,7 @@ struct Net {
 }
 
 fn net(inputs: usize, hidden: usize, device: &Device) -> Net {
-    seeded(device, 9, |device| Net {
-        lstm: Lstm::new(&LstmConfig::new(inputs, hidden, true), device),
-    })
+    seeded(device, 9, |device| Net { lstm: LstmConfig::new(inputs, hidden, true).init(device) })
 }
 
 #[test]
@@ -71,8 +69,8 @@ fn packed_gates_run_as_one_matrix_and_give_what_the_masked_ones_give() {
             let device = Device::flex();
             let trained = net(inputs, hidden, &device.clone().autodiff());
             let pruned = one_shot(trained, &format!("{keys}\nsparsity = 0.75"));
-            let packed = pruned.pack().unwrap().valid();
-            let masked = pruned.model.valid();
+            let packed = pruned.pack().valid();
+            let masked = pruned.model().valid();
             for (batch, steps) in [(1, 1), (3, 5), (40, 2)] {
                 let x = input([batch, steps, inputs], &device);
                 let begin = Some(state(batch, hidden, &device));
@@ -107,7 +105,7 @@ fn packed_gates_train_their_kept_weights_as_masked_ones_do() {
         net(64, 32, &device),
         "pattern = { kind = \"shfl-bw\", vector = 8 }\nsparsity = 0.75",
     );
-    let packed = pruned.pack().unwrap();
+    let packed = pruned.pack();
     let gradients = |model: &Net| {
         let (y, _) = model.lstm.forward(input([2, 3, 64], &device), None);
         let grads = y.powi_scalar(2).mean().backward();
@@ -115,7 +113,7 @@ fn packed_gates_train_their_kept_weights_as_masked_ones_do() {
         model.visit(&mut found);
         found.found
     };
-    let (masked, packed) = (gradients(&pruned.model), gradients(&packed));
+    let (masked, packed) = (gradients(&pruned.model()), gradients(&packed));
     assert_eq!(masked.len(), packed.len());
     let sum = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>();
     let mut kept = 0;
@@ -153,8 +151,8 @@ fn what_it_remembers_of_its_weights_goes_with_them() {
         net(64, 32, &device.clone().autodiff()),
         "pattern = { kind = \"balanced\", block = 16 }\nsparsity = 0.75",
     );
-    let masked = pruned.model.valid();
-    for mut model in [net(64, 32, &device), masked, pruned.pack().unwrap().valid()] {
+    let masked = pruned.model().valid();
+    for mut model in [net(64, 32, &device), masked, pruned.pack().valid()] {
         let fresh = |model: &Net| {
             let dense = model.clone().materialize();
             let again = net(64, 32, &device);
@@ -191,8 +189,8 @@ fn dense_gates_train_as_burns_own_do() {
     {
         for reverse in [false, true] {
             let config = LstmConfig::new(inputs, hidden, true).with_reverse(reverse);
-            let stock = seeded(&device, 5, |device| config.init(device));
-            let ours = Lstm::new(&config, &device);
+            let stock = seeded(&device, 5, |device| stock::<_, burn::nn::LstmConfig>(&config).init(device));
+            let ours = config.init(&device);
             let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
             let x = input([batch, steps, inputs], &device).require_grad();
             let begin = LstmState::new(

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_sparse::checkpoint::{Checkpoint, Form, Format, Provenance};
-use burn_sparse::plan::Plan;
-use burn_sparse_models::{ImageTask, Mlp, Task};
+use burn_sparse::checkpoint::{Checkpoint, Format};
+use burn_sparse_models::Mlp;
+use burn_sparse_run::{ImageTask, Task};
+use burn_sparse_tests::models::plan_of;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -51,16 +52,15 @@ fn what_python_saved_computes_the_same_here() {
     let renames = ["net.0=fc1", "net.2=fc2", "net.4=head"].map(|text| text.parse().unwrap());
     let file = folder.join("pytorch.safetensors");
     let imported = Checkpoint::import(file, &model(&device), &renames).unwrap();
-    let dense = imported.apply(model(&device), Form::Dense).unwrap();
+    let dense = imported.load_dense(model(&device)).unwrap();
     assert!(difference(dense.forward(x.clone()), y.clone()) < 1e-5);
 
     let file = folder.join("bitmask.safetensors");
     let imported = Checkpoint::import(file, &model(&device), &[]).unwrap();
     assert_eq!(imported.packed().count(), 2);
     assert!((imported.sparsity() - 0.7).abs() < 0.01);
-    for form in [Form::Dense, Form::Packed] {
-        let model = imported.apply(model(&device), form).unwrap();
-        assert!(difference(model.forward(x.clone()), y.clone()) < 1e-5, "{form:?}");
+    for model in [imported.load_dense(model(&device)), imported.load(model(&device))] {
+        assert!(difference(model.unwrap().forward(x.clone()), y.clone()) < 1e-5);
     }
 }
 
@@ -73,9 +73,9 @@ fn what_is_exported_computes_the_same_in_python() {
     let recipe = "version = 1\ntask = \"glyphs-mlp\"\n[[prune]]\nexcept = [\"head.*\"]\n\
                   sparsity = 0.75\npattern = { kind = \"shfl-bw\", vector = 32 }\nend = \"0 steps\"\n";
     let training = Device::flex().autodiff();
-    let plan = Plan::new(&recipe.parse().unwrap(), &model(&training), 1).unwrap();
+    let plan = plan_of(&recipe.parse().unwrap(), &model(&training), 1).unwrap();
     let pruned = plan.attach(model(&training)).unwrap().finish().unwrap();
-    let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
+    let checkpoint = pruned.checkpoint();
     for (name, format) in [
         ("packed", Format::Packed),
         ("dense", Format::DensePyTorch),
@@ -84,7 +84,7 @@ fn what_is_exported_computes_the_same_in_python() {
         checkpoint.write(folder.join(format!("{name}.safetensors")), format).unwrap();
     }
     // Outputs of our packed layers for some input.
-    let packed = checkpoint.apply(model(&device), Form::Packed).unwrap();
+    let packed = checkpoint.load(model(&device)).unwrap();
     let x: Vec<f32> = (0..3 * 784).map(|i| (i * 7919 % 1009) as f32 / 504.5 - 1.0).collect();
     let input = Tensor::<2>::from_data(TensorData::new(x.clone(), [3, 784]), &device);
     let y: Vec<f32> = packed.forward(input).into_data().try_into_vec().unwrap();

@@ -5,8 +5,8 @@ use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse::checkpoint::{Checkpoint, Form, Provenance};
-use burn_sparse::nn::{Conv2d, Conv2dConfig, batch_norm_relu};
+use burn_sparse::nn::batch_norm_relu;
+use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse_tests::models::{one_shot, seeded};
 
 #[derive(Module, Debug)]
@@ -17,7 +17,7 @@ struct Net {
 
 impl Net {
     fn new(device: &Device) -> Self {
-        let conv = Conv2d::new(&Conv2dConfig::new([3, 8], [3, 3]), device);
+        let conv = Conv2dConfig::new([3, 8], [3, 3]).init(device);
         Self { conv, norm: BatchNormConfig::new(8).init(device) }
     }
 }
@@ -33,12 +33,12 @@ fn a_checkpoint_right_after_a_step_holds_its_statistics() {
     let pruned = one_shot(net, "pattern = { kind = \"balanced\", block = 9 }\nsparsity = 0.66");
     let x = Tensor::<4>::random([5, 3, 6, 6], Distribution::Uniform(1.0, 2.0), &device);
     // A training step updates the statistics; the checkpoint is the first to read them.
-    drop(pruned.model.norm.forward(pruned.model.conv.forward(x)));
-    let checkpoint = Checkpoint::of(&pruned, Provenance::default()).unwrap();
+    drop(pruned.model().norm.forward(pruned.model().conv.forward(x)));
+    let checkpoint = pruned.checkpoint();
     let fresh = seeded(&Device::flex(), 4, Net::new);
-    let back = checkpoint.apply(fresh, Form::Packed).unwrap();
+    let back = checkpoint.load(fresh).unwrap();
     let mean = read(back.norm.running_mean.value());
-    assert_eq!(mean, read(pruned.model.norm.running_mean.value_sync()));
+    assert_eq!(mean, read(pruned.model().norm.running_mean.value_sync()));
     assert!(mean.iter().all(|&mean| mean != 0.0), "{mean:?}");
     assert_ne!(read(back.norm.running_var.value()), [1.0; 8]);
 }

@@ -1,16 +1,14 @@
 //! Tests of scores, which rank weights, and of distributions, which spread one sparsity over several weights.
 
-use std::sync::Arc;
-
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::SgdConfig;
 use burn::tensor::{Device, Tensor};
 use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
-use burn_sparse::train::{Pruned, Ranked, Scorer, Sparse};
-use burn_sparse_tests::models::{Loss, seeded};
+use burn_sparse::prune::Plan;
+use burn_sparse::train::{Pruned, ScoreInput, Scorer, Sparse};
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_tests::models::{Loss, plan_of, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -46,7 +44,7 @@ fn recipe(more: &str) -> Recipe {
 }
 
 fn plan(more: &str) -> Plan {
-    Plan::new(&recipe(more), &Net::new(&Device::flex().autodiff()), 10).unwrap()
+    plan_of(&recipe(more), &Net::new(&Device::flex().autodiff()), 10).unwrap()
 }
 
 /// Returns ones in the first half of the inputs and zeros in the rest, so that only the first half gets gradients.
@@ -65,7 +63,7 @@ fn train(mut model: Sparse<Net>) -> Pruned<Net> {
 }
 
 fn sparsity(pruned: &Pruned<Net>, name: &str) -> f64 {
-    pruned.weights.iter().find(|weight| weight.name == name).unwrap().mask.sparsity()
+    pruned.weights().iter().find(|weight| weight.name == name).unwrap().mask.sparsity()
 }
 
 #[test]
@@ -88,7 +86,7 @@ fn a_layer_whose_share_exceeds_it_stays_dense_and_the_plan_says_why() {
     let more = "pattern = { kind = \"balanced\", block = 8 }\ndistribution = \"erdos-renyi\"";
     let text = recipe(more).to_toml().replace("sparsity = 0.75", "sparsity = 0.3");
     let net = Net::new(&Device::flex().autodiff());
-    let plan = Plan::new(&text.parse().unwrap(), &net, 10).unwrap();
+    let plan = plan_of(&text.parse().unwrap(), &net, 10).unwrap();
     assert_eq!(plan.weights.len(), 1);
     let narrow = plan.unpruned.iter().find(|other| other.name == "narrow.weight").unwrap();
     assert!(narrow.reason.contains("leaves it dense"), "{}", narrow.reason);
@@ -121,7 +119,7 @@ fn taylor_scores_drop_weights_without_gradient_however_large_they_are() {
     let more = "pattern = { kind = \"unstructured\" }\nscore = \"taylor\"\nparams = \"wide.*\"\n";
     let net = Net::new(&Device::flex().autodiff());
     let pruned = train(plan(more).attach(net).unwrap());
-    let mask = &pruned.weights[0].mask;
+    let mask = &pruned.weights()[0].mask;
     // A quarter is kept, all of it among the nonzero inputs.
     for row in 0..mask.rows() {
         assert_eq!(mask.count_in(row, 32, 64), 0, "row {row}");
@@ -135,7 +133,7 @@ fn taylor_scores_before_the_first_gradient_are_refused_by_the_plan() {
     let text = text.replace("start = \"1 steps\"", "start = \"0 steps\"");
     let text = text.replace("end = \"3 steps\"", "end = \"0 steps\"");
     let net = Net::new(&Device::flex().autodiff());
-    let error = Plan::new(&text.parse().unwrap(), &net, 10).unwrap_err().to_string();
+    let error = plan_of(&text.parse().unwrap(), &net, 10).unwrap_err().to_string();
     assert!(error.contains("prune[0].end") && error.contains("gradient"), "{error}");
 }
 
@@ -146,7 +144,7 @@ struct Latest {
 }
 
 impl Scorer for Latest {
-    fn score(&self, weight: &Ranked<'_>) -> Vec<f32> {
+    fn score(&self, weight: &ScoreInput<'_>) -> Vec<f32> {
         assert!(weight.gradient.is_none());
         let count = weight.values.len() - usize::from(self.too_few);
         (0..count).map(|at| at as f32).collect()
@@ -154,17 +152,17 @@ impl Scorer for Latest {
 }
 
 #[test]
-fn a_scorer_of_ones_own_ranks_instead_of_the_recipes_score() {
+fn a_custom_scorer_ranks_instead_of_the_recipes_score() {
     let more = "pattern = { kind = \"unstructured\" }\nparams = \"wide.*\"";
     let net = || Net::new(&Device::flex().autodiff());
     let sparse = plan(more).attach(net()).unwrap();
-    let pruned = train(sparse.with_scorer(Arc::new(Latest { too_few: false })));
+    let pruned = train(sparse.with_scorer(Latest { too_few: false }));
     // Stored as [in, out]: the last quarter of the stored values is the last 16 inputs of every output.
-    let mask = &pruned.weights[0].mask;
+    let mask = &pruned.weights()[0].mask;
     assert!((0..96).all(|row| mask.count_in(row, 48, 64) == 16), "{}", mask.kept());
 
     let sparse = plan(more).attach(net()).unwrap();
-    let mut sparse = sparse.with_scorer(Arc::new(Latest { too_few: true }));
+    let mut sparse = sparse.with_scorer(Latest { too_few: true });
     let device = Device::flex().autodiff();
     // The update at the start of the ramp drops no weights, so it does not call the scorer.
     for _ in 0..2 {

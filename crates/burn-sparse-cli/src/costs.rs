@@ -10,7 +10,9 @@ pub(crate) fn install() -> Result<(), String> {
     match std::env::var("BURN_SPARSE_COSTS").as_deref() {
         Err(_) | Ok("") => {}
         Ok("built-in") => return Ok(()),
-        Ok(other) => return Err(format!("BURN_SPARSE_COSTS={other}: expected built-in, or nothing")),
+        Ok(other) => {
+            return Err(format!("BURN_SPARSE_COSTS={other}: expected built-in, or nothing"));
+        }
     }
     let costs = Costs::read_cache().unwrap_or_else(|| {
         output::note("measuring the CPU kernels of this machine, once");

@@ -162,6 +162,7 @@ proptest! {
                 rows % vector == 1 && !(equal_groups && rows > vector)
             }
             Pattern::Hinm { keep, .. } => rows == 1 && keep == 1,
+            _ => unreachable!("a pattern without a law"),
         };
         if let (false, Some(found)) = (lonely, project(&p, &m, 0.5)) {
             let mut bytes = found.mask.to_bytes();

@@ -15,9 +15,9 @@ use burn::nn::transformer::{
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
+use burn_sparse::prune::Plan;
 use burn_sparse_models::{ConvNetConfig, ImageBatch, MlpConfig, PictureBatch, PictureNet};
+use burn_sparse_run::recipe::Recipe;
 
 // Same allocator as the command-line program.
 #[global_allocator]
@@ -159,7 +159,7 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
     )
     .parse()
     .expect("a recipe");
-    let plan = Plan::new(&recipe, &model(), steps).expect("a plan");
+    let plan = Plan::new(recipe.pruning(), &model(), recipe.horizon(steps)).expect("a plan");
     let (mut plain, mut sparse) = (model(), plan.attach(model()).expect("masks"));
     let optimizer = || AdamWConfig::new().with_weight_decay(1e-4).init();
     let (mut plain_optimizer, mut sparse_optimizer) = (optimizer(), optimizer());
@@ -172,10 +172,10 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
         plain_times.push(time);
         added.push(masked_time - time);
         if step == UPDATE {
-            first = sparse.take_journal().expect("sound masks").seconds;
+            first = sparse.take_update_stats().expect("sound masks").seconds;
         }
     }
-    let updates = sparse.take_journal().expect("sound masks");
+    let updates = sparse.take_update_stats().expect("sound masks");
     sparse.finish().expect("a finished ramp");
     Times {
         plain: median(&plain_times),

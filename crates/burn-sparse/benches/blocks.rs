@@ -1,14 +1,17 @@
 //! Benchmarks whole blocks as Burn modules against the sum of their kernels: the overhead of modules, dispatch and
 //! activations. `cargo bench --workspace --bench blocks [-- WORD ...]`.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse::nn::{Activation, Linear, LinearConfig, PackInto, Packed, record_dispatch};
-use burn_sparse::pattern::format::{FloatType, PackedEntry, View};
-use burn_sparse::pattern::{self, Pattern, Scores, Search};
-use burn_sparse::report::alternate;
+use burn_sparse::Costs;
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::measure::alternate;
+use burn_sparse::nn::{Activation, Linear, LinearConfig, record_dispatch};
+use burn_sparse::pattern::format::{Entry, FloatType, PackedEntry, View};
+use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 use burn_sparse_kernels::{PackedTensors, sparse_linear};
 
 /// Same global allocator as the command-line program; see there for the reason.
@@ -27,6 +30,7 @@ const BLOCKS: [(&str, Widths); 2] = [
 ];
 
 fn main() {
+    Costs::cached().install();
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:<62} {:>9} {:>9} {:>9}", "", "dense", "sparse", "kernels");
     for (block, widths) in BLOCKS {
@@ -54,10 +58,23 @@ struct Layers {
 impl Layers {
     fn forward(&self, mut x: Tensor<2>, widths: Widths) -> Tensor<2> {
         for (layer, &(_, _, activation)) in self.layers.iter().zip(widths) {
-            x = layer.forward_with(x, activation);
+            x = layer.forward_activated(x, activation);
         }
         x
     }
+}
+
+/// Returns the layers with these weights packed.
+fn packed_of(dense: Layers, mut entries: BTreeMap<String, Entry>) -> Layers {
+    for (at, layer) in dense.layers.iter().enumerate() {
+        let bias = layer.bias.as_ref().expect("a bias").val();
+        let shape = bias.dims().to_vec();
+        let values = bias.into_data().try_into_vec().expect("floats");
+        let (layer, float) = (String::new(), FloatType::F32);
+        let bias = Entry::Dense { layer, shape, values, float };
+        entries.insert(format!("layers.{at}.bias"), bias);
+    }
+    Checkpoint::from_entries(entries).load(dense).expect("parameters of the layers")
 }
 
 struct Block {
@@ -72,7 +89,7 @@ struct Block {
 impl Block {
     fn new(widths: Widths, pattern: Pattern, sparsity: f64, batch: usize) -> Self {
         let device = Device::flex();
-        let (mut dense, mut entries) = (Vec::new(), std::collections::BTreeMap::new());
+        let (mut dense, mut entries, mut weights_of) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (at, &(cols, rows, _)) in widths.iter().enumerate() {
             let random =
                 Tensor::<1>::random([rows * cols], Distribution::Normal(0.0, 0.05), &device);
@@ -81,23 +98,24 @@ impl Block {
             let scores = Scores::new(rows, cols, &scores).expect("finite scores");
             let found = pattern.project(&scores, sparsity, &Search::default()).expect("a mask");
             let order = found.row_order.as_ref();
-            let packed = pattern::Packed::pack(&pattern, &weights, &found.mask, order);
+            let packed = Packed::pack(&pattern, &weights, &found.mask, order);
             let packed = packed.expect("weights of the mask's shape");
-            dense.push(Linear::new(&LinearConfig::new(cols, rows), &device));
+            dense.push(LinearConfig::new(cols, rows).init(&device));
             let (layer, view) = (String::new(), View::Linear { rows, cols });
+            weights_of.push(PackedTensors::from_packed(&packed, &device));
             let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32 };
-            entries.insert(format!("layers.{at}.weight"), entry);
+            entries.insert(format!("layers.{at}.weight"), Entry::Packed(entry));
         }
         let dense = Layers { layers: dense };
-        let sparse = dense.clone().apply_reparameterization(PackInto::new(entries));
+        let sparse = packed_of(dense.clone(), entries);
         let input = Tensor::random([batch, widths[0].0], Distribution::Uniform(-1.0, 1.0), &device);
         let (mut x, mut kernels) = (input.clone(), Vec::new());
-        for (layer, &(_, _, activation)) in sparse.layers.iter().zip(widths) {
-            let packed = layer.weight.reparameterization::<Packed>().expect("packed");
-            let weight = packed.tensors(layer.weight.base());
+        for ((layer, weight), &(_, _, activation)) in
+            sparse.layers.iter().zip(weights_of).zip(widths)
+        {
             let bias = layer.bias.as_ref().map(Param::val).expect("a bias");
             kernels.push((x.clone(), weight, bias, activation));
-            x = layer.forward_with(x, activation);
+            x = layer.forward_activated(x, activation);
         }
         Self { widths, dense, sparse, input, kernels }
     }

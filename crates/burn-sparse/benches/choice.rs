@@ -4,9 +4,10 @@
 //! Because the machines are noisy, a case counts as slower only if three consecutive measurements agree.
 
 use burn::tensor::Device;
+use burn_sparse::Costs;
+use burn_sparse::measure::{Bench, BenchRow};
 use burn_sparse::pattern::format::FloatType;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
-use burn_sparse::report::{Bench, BenchRow};
 
 const PATTERNS: [&str; 8] = [
     "unstructured",
@@ -27,6 +28,7 @@ const LOOK_UP: f64 = 0.5;
 const TRIES: usize = 3;
 
 fn main() {
+    Costs::cached().install();
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let cases = numbers.first().copied().unwrap_or(200);
     let mut random = Random(numbers.get(1).copied().unwrap_or(0));

@@ -5,19 +5,21 @@
 use std::hint::black_box;
 
 use burn::module::Module;
+use burn::nn::conv::Conv2dConfig;
 use burn::nn::{BatchNormConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse::nn::{Conv2d, Conv2dConfig, batch_norm_relu, record_dispatch};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
-use burn_sparse::report::alternate;
+use burn_sparse::measure::alternate;
+use burn_sparse::nn::conv::Conv2d;
+use burn_sparse::nn::{batch_norm_relu, record_dispatch};
+use burn_sparse::prelude::*;
 
 /// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
+    Costs::cached().install();
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:<66} {:>11} {:>11} {:>11}", "", "Burn", "ours dense", "packed");
     // Input channels, output channels, kernel size, image size.
@@ -58,14 +60,10 @@ fn main() {
                 println!();
             }
         }
-        for pattern in [
-            "{ kind = \"unstructured\" }",
-            "{ kind = \"balanced\", block = 32 }",
-            "{ kind = \"shfl-bw\", vector = 16 }",
-        ] {
+        for pattern in [Pattern::unstructured(), Pattern::balanced(32), Pattern::shfl_bw(16)] {
             for sparsity in [0.75, 0.9] {
                 for batch in [1, 32] {
-                    let kind = pattern.split('"').nth(1).unwrap_or_default();
+                    let kind = pattern.to_string();
                     let name = format!("{layer} {kind} {:.0} % batch {batch}", 100.0 * sparsity);
                     if wanted(&name) {
                         time(&name, &config, side, pattern, sparsity, batch);
@@ -113,22 +111,17 @@ fn time(
     name: &str,
     config: &Conv2dConfig,
     side: usize,
-    pattern: &str,
+    pattern: Pattern,
     sparsity: f64,
     batch: usize,
 ) {
     let device = Device::flex();
-    let recipe: Recipe = format!(
-        "version = 1\ntask = \"bench\"\n[[prune]]\npattern = {pattern}\nsparsity = {sparsity}\n\
-         end = \"0 steps\"\n"
-    )
-    .parse()
-    .expect("a recipe");
-    let layer = Layer { conv: Conv2d::new(config, &device.clone().autodiff()) };
+    let rule = PruneConfig::new(pattern, sparsity).with_ramp(Ramp::one_shot(Steps(0)));
+    let layer = Layer { conv: config.init(&device.clone().autodiff()).into() };
     let dense = layer.conv.clone().valid();
-    let plan = Plan::new(&recipe, &layer, 1).expect("a plan");
+    let plan = Plan::new(rule, &layer, Horizon::steps(1)).expect("a plan");
     let pruned = plan.attach(layer).and_then(|sparse| sparse.finish()).expect("masks");
-    let packed = pruned.pack().expect("packed").valid().conv;
+    let packed = pruned.pack().valid().conv;
 
     let stock = config.init(&device);
     let shape = [batch, config.channels[0], side, side];

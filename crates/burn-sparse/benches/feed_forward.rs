@@ -6,14 +6,12 @@
 use std::hint::black_box;
 
 use burn::module::Module;
-use burn::nn::transformer::PositionWiseFeedForward as Stock;
+use burn::nn::transformer::{PositionWiseFeedForward as Stock, PositionWiseFeedForwardConfig};
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse::nn::{
-    Activation, PositionWiseFeedForward, PositionWiseFeedForwardConfig, record_dispatch,
-};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
-use burn_sparse::report::alternate;
+use burn_sparse::measure::alternate;
+use burn_sparse::nn::transformer::PositionWiseFeedForward;
+use burn_sparse::nn::{Activation, record_dispatch};
+use burn_sparse::prelude::*;
 
 /// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
@@ -41,6 +39,7 @@ fn subject() -> (Device, Sizes) {
 }
 
 fn main() {
+    Costs::cached().install();
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let (device, sizes) = subject();
     println!("{:<58} {:>11} {:>11} {:>11}", "", "burn-nn", "apart", "packed");
@@ -48,8 +47,8 @@ fn main() {
         for kind in ["shfl-bw", "balanced"] {
             for sparsity in [0.75, 0.9] {
                 let pattern = match kind {
-                    "shfl-bw" => format!("{{ kind = \"shfl-bw\", vector = {} }}", sizes.vector),
-                    _ => "{ kind = \"balanced\", block = 32 }".to_string(),
+                    "shfl-bw" => Pattern::shfl_bw(sizes.vector),
+                    _ => Pattern::balanced(32),
                 };
                 let name = format!("{model}->{inside} {kind} {:.0} %", 100.0 * sparsity);
                 let name = |tokens| format!("{name}, {tokens} tokens");
@@ -58,7 +57,7 @@ fn main() {
                 let tokens: Vec<usize> = tokens.copied().collect();
                 if !tokens.is_empty() {
                     let config = PositionWiseFeedForwardConfig::new(model, inside);
-                    let (stock, packed) = blocks(&config, &pattern, sparsity, &device);
+                    let (stock, packed) = blocks(&config, pattern, sparsity, &device);
                     tokens.iter().for_each(|&tokens| time(&name(tokens), &stock, &packed, tokens));
                 }
             }
@@ -73,21 +72,16 @@ struct Net {
 
 fn blocks(
     config: &PositionWiseFeedForwardConfig,
-    pattern: &str,
+    pattern: Pattern,
     sparsity: f64,
     device: &Device,
 ) -> (Stock, PositionWiseFeedForward) {
-    let recipe: Recipe = format!(
-        "version = 1\ntask = \"bench\"\n[[prune]]\npattern = {pattern}\nsparsity = {sparsity}\n\
-         end = \"0 steps\"\n"
-    )
-    .parse()
-    .expect("a recipe");
+    let rule = PruneConfig::new(pattern, sparsity).with_ramp(Ramp::one_shot(Steps(0)));
     let stock = config.init(&device.clone().autodiff());
     let net = Net { block: stock.clone().into() };
-    let plan = Plan::new(&recipe, &net, 1).expect("a plan");
+    let plan = Plan::new(rule, &net, Horizon::steps(1)).expect("a plan");
     let pruned = plan.attach(net).and_then(|sparse| sparse.finish()).expect("masks");
-    (stock.valid(), pruned.pack().expect("packed").valid().block)
+    (stock.valid(), pruned.pack().valid().block)
 }
 
 fn time(name: &str, stock: &Stock, packed: &PositionWiseFeedForward, tokens: usize) {
@@ -96,7 +90,7 @@ fn time(name: &str, stock: &Stock, packed: &PositionWiseFeedForward, tokens: usi
     let uniform = Distribution::Uniform(-1.0, 1.0);
     let x = Tensor::<2>::random([tokens, features], uniform, &device);
     let apart = |x| {
-        let inside = packed.linear_inner.forward_with(x, Activation::Gelu);
+        let inside = packed.linear_inner.forward_activated(x, Activation::Gelu);
         packed.linear_outer.forward(inside)
     };
     let pass = |forward: &dyn Fn(Tensor<2>) -> Tensor<2>, repeats| {

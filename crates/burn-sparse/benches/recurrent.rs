@@ -5,25 +5,23 @@ use std::hint::black_box;
 
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Tensor};
+use burn_sparse::measure::alternate;
 use burn_sparse::nn::{Lstm, LstmConfig, LstmState, record_dispatch};
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
-use burn_sparse::report::alternate;
+use burn_sparse::prelude::*;
 
 /// Same global allocator as the command-line program; see there for the reason.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
+    Costs::cached().install();
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:<58} {:>11} {:>11} {:>11}", "", "burn-nn", "dense", "packed");
     for hidden in [256, 512, 1024, 1500] {
-        for pattern in
-            ["{ kind = \"balanced\", block = 32 }", "{ kind = \"shfl-bw\", vector = 32 }"]
-        {
+        for pattern in [Pattern::balanced(32), Pattern::shfl_bw(32)] {
             for sparsity in [0.75, 0.9] {
                 for (batch, steps) in [(1, 1), (32, 1), (1, 32), (32, 32)] {
-                    let kind = pattern.split('"').nth(1).unwrap_or_default();
+                    let kind = pattern.to_string();
                     let name = format!(
                         "LSTM {hidden} {kind} {:.0} % batch {batch} steps {steps}",
                         100.0 * sparsity
@@ -42,22 +40,17 @@ struct Layer {
     lstm: Lstm,
 }
 
-fn time(name: &str, hidden: usize, pattern: &str, sparsity: f64, batch: usize, steps: usize) {
+fn time(name: &str, hidden: usize, pattern: Pattern, sparsity: f64, batch: usize, steps: usize) {
     let device = Device::flex();
     let config = LstmConfig::new(hidden, hidden, true);
-    let stock = config.init(&device);
-    let dense = Lstm::new(&config, &device);
+    let stock = burn::nn::LstmConfig::new(hidden, hidden, true).init(&device);
+    let dense = config.init(&device);
     let dense = dense.try_load_record(stock.clone().into_record()).expect("the same record");
-    let recipe: Recipe = format!(
-        "version = 1\ntask = \"bench\"\n[[prune]]\npattern = {pattern}\nsparsity = {sparsity}\n\
-         end = \"0 steps\"\n"
-    )
-    .parse()
-    .expect("a recipe");
+    let rule = PruneConfig::new(pattern, sparsity).with_ramp(Ramp::one_shot(Steps(0)));
     let layer = Layer { lstm: dense.clone() }.to_device(&device.clone().autodiff());
-    let plan = Plan::new(&recipe, &layer, 1).expect("a plan");
+    let plan = Plan::new(rule, &layer, Horizon::steps(1)).expect("a plan");
     let pruned = plan.attach(layer).and_then(|sparse| sparse.finish()).expect("masks");
-    let packed = pruned.pack().expect("packed").valid().lstm;
+    let packed = pruned.pack().valid().lstm;
 
     let x = Tensor::<3>::random([batch, steps, hidden], Distribution::Uniform(-1.0, 1.0), &device);
     let state = || {

@@ -8,7 +8,7 @@ use burn::module::Module;
 use burn::nn::loss::{MseLoss, Reduction};
 use burn::optim::AdamWConfig;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn::train::{Learner, RegressionOutput, TrainOutput, TrainStep};
+use burn::train::{InferenceStep, Learner, RegressionOutput, TrainOutput, TrainStep};
 use burn_sparse::nn::{Linear, LinearConfig};
 use burn_sparse::prelude::*;
 
@@ -20,14 +20,24 @@ struct Net {
 /// Inputs and targets, `[batch, features]` each.
 type Batch = (Tensor<2>, Tensor<2>);
 
+impl InferenceStep for Net {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, (x, y): Batch) -> RegressionOutput {
+        let output = self.layer.forward(x);
+        let loss = MseLoss::new().forward(output.clone(), y.clone(), Reduction::Mean);
+        RegressionOutput::new(loss, output, y)
+    }
+}
+
 impl TrainStep for Net {
     type Input = Batch;
     type Output = RegressionOutput;
 
-    fn step(&self, (x, y): Batch) -> TrainOutput<RegressionOutput> {
-        let output = self.layer.forward(x);
-        let loss = MseLoss::new().forward(output.clone(), y.clone(), Reduction::Mean);
-        TrainOutput::new(self, loss.backward(), RegressionOutput::new(loss, output, y))
+    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+        let output = InferenceStep::step(self, batch);
+        TrainOutput::new(self, output.loss.backward(), output)
     }
 }
 

@@ -92,7 +92,13 @@ pub(super) fn convolutions() -> Vec<Cell> {
         })
     };
     let weights = KERNELS.map(|(rows, channels, kept)| (rows, channels * TAPS, kept));
-    cells(&weights, &PIXELS.map(|shape| shape.iter().product()), CpuKernel::takes_tiles, dense, sparse)
+    cells(
+        &weights,
+        &PIXELS.map(|shape| shape.iter().product()),
+        CpuKernel::takes_tiles,
+        dense,
+        sparse,
+    )
 }
 
 /// Returns the cells of each weight, dense and with every kernel for each of its layouts, for every number of tokens or

@@ -142,8 +142,10 @@ mod tests {
         for layout in [Layout::Grouped { vector: 16 }, balanced, Layout::Rows] {
             for channels in [16, 32, 64] {
                 let cols = 9 * channels;
-                let matrix = PackedShape { rows: channels, cols, layout, stored: channels * cols / 4 };
-                let chosen = |side: usize| Costs::built_in().choose_conv2d(&matrix, side * side, isa);
+                let matrix =
+                    PackedShape { rows: channels, cols, layout, stored: channels * cols / 4 };
+                let chosen =
+                    |side: usize| Costs::built_in().choose_conv2d(&matrix, side * side, isa);
                 for (fewer, more) in
                     [4, 8, 16, 32].map(chosen).into_iter().zip([8, 16, 32, 64].map(chosen))
                 {

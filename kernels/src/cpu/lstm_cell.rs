@@ -1,6 +1,6 @@
 use super::parallel::{Shared, for_each_part, team};
-use super::simd::{Isa, Simd, Work, dispatch};
 use super::polynomials::{sigmoid, tanh};
+use super::simd::{Isa, Simd, Work, dispatch};
 
 /// Inputs of one step: the gate sums `[n, 4 · hidden]` from the input and from the last hidden state, and the last cell
 /// state `[n, hidden]`.

@@ -1,5 +1,5 @@
-use super::simd::Simd;
 use super::polynomials::gelu;
+use super::simd::Simd;
 use crate::Activation;
 
 /// Bias and activation applied to a sum when it is stored.

@@ -7,8 +7,8 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 
-use crate::Window;
 use super::kernels::DenseConv2d;
+use crate::Window;
 use crate::ops::{on_cpu, tensor};
 
 /// Computes a dense 2D convolution on the CPU, in training as one operator with its own gradient. Returns `None` on other

@@ -7,8 +7,8 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 
-use crate::cpu::Isa;
 use super::kernels::Sequence;
+use crate::cpu::Isa;
 use crate::ops::tensor;
 
 /// Runs all steps of a dense LSTM in training on the CPU, as one operator with its own gradient; returns `None` on other

@@ -78,7 +78,11 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
         spec: Spec,
     ) -> FloatTensor<Self> {
         // A fused activation has no gradient here: `linear::run` only fuses it without autodiff.
-        assert_eq!(spec.activation, Activation::None, "sparse_linear: fused activation with autodiff");
+        assert_eq!(
+            spec.activation,
+            Activation::None,
+            "sparse_linear: fused activation with autodiff"
+        );
         let PackedPrimitive { values, index, offsets, order } = weight;
         let dtype = values.dtype().into();
         let inner = |values| {

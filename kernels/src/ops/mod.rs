@@ -2,9 +2,9 @@
 
 #[cfg(feature = "cubecl-backend")]
 mod activations;
+mod autodiff;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
-mod autodiff;
 mod flex;
 mod traits;
 

@@ -1,6 +1,6 @@
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_sparse_kernels::PackedTensors;
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
@@ -50,4 +50,24 @@ pub fn case(text: &str, rows: usize, cols: usize, sparsity: f64, device: &Device
     let packed = Packed::pack(&pattern, &weights, &found.mask, found.row_order.as_ref()).unwrap();
     let dense = packed.unpack();
     Some(Case { packed: PackedTensors::from_packed(&packed, device), dense, rows, cols })
+}
+
+/// Returns the weight with other values.
+pub fn map_values(
+    packed: PackedTensors,
+    map: impl FnOnce(Tensor<2>) -> Tensor<2>,
+) -> PackedTensors {
+    let shape = (packed.rows(), packed.cols());
+    let (layout, values, indices, checked) = packed.into_parts();
+    PackedTensors::from_parts(shape, layout, map(values), indices, checked)
+}
+
+/// Returns the weight with another index tensor, and the same record of checks.
+pub fn map_index(
+    packed: PackedTensors,
+    map: impl FnOnce(Tensor<1, Int>) -> Tensor<1, Int>,
+) -> PackedTensors {
+    let shape = (packed.rows(), packed.cols());
+    let (layout, values, [index, offsets, order], checked) = packed.into_parts();
+    PackedTensors::from_parts(shape, layout, values, [map(index), offsets, order], checked)
 }

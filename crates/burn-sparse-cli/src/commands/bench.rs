@@ -2,9 +2,9 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::checkpoint::FloatType;
+use burn_sparse::measure::{Bench, BenchRow};
 use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
-use burn_sparse::measure::{Bench, BenchRow};
 use clap::Args;
 use serde::Serialize;
 

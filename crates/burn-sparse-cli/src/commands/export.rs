@@ -29,13 +29,19 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let format = match (arguments.format, arguments.layout) {
         (ExportFormat::Packed, None | Some(Layout::Burn)) => Format::Packed,
         (ExportFormat::Packed, Some(Layout::Pytorch)) => {
-            return Err(BadUsage("--layout pytorch needs --format dense: PyTorch has no packed form".into()).into());
+            return Err(BadUsage(
+                "--layout pytorch needs --format dense: PyTorch has no packed form".into(),
+            )
+            .into());
         }
         (ExportFormat::Dense, None | Some(Layout::Burn)) => Format::DenseBurn,
         (ExportFormat::Dense, Some(Layout::Pytorch)) => Format::DensePyTorch,
         (ExportFormat::SparseBitmask, None | Some(Layout::Pytorch)) => Format::SparseBitmask,
         (ExportFormat::SparseBitmask, Some(Layout::Burn)) => {
-            return Err(BadUsage("--layout burn: sparse-bitmask files are in PyTorch's layout".into()).into());
+            return Err(BadUsage(
+                "--layout burn: sparse-bitmask files are in PyTorch's layout".into(),
+            )
+            .into());
         }
     };
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;

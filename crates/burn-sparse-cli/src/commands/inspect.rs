@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use burn_sparse::checkpoint::{Checkpoint, Entry, write_atomically};
-use burn_sparse::prune::Plan;
 use burn_sparse::measure::plot;
+use burn_sparse::prune::Plan;
 use burn_sparse_run::recipe::Recipe;
 use clap::Args;
 use serde::Serialize;

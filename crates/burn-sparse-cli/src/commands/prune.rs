@@ -51,7 +51,9 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     let pattern = arguments.pattern;
     let sparsity = match (pattern.fixed_sparsity(), arguments.sparsity) {
         (Some(fixed), Some(given)) if (fixed - given).abs() > 1e-9 => {
-            return Err(usage(format!("--sparsity {given}: {pattern} fixes {fixed}; leave it out")));
+            return Err(usage(format!(
+                "--sparsity {given}: {pattern} fixes {fixed}; leave it out"
+            )));
         }
         (Some(fixed), _) => fixed,
         (None, Some(given)) => given,

@@ -43,10 +43,7 @@ impl Normed {
             .with_padding(PaddingConfig2d::Explicit(1, 1, 1, 1))
             .with_bias(false)
             .with_initializer(HE);
-        Self {
-            conv: config.init(device),
-            norm: BatchNormConfig::new(outputs).init(device),
-        }
+        Self { conv: config.init(device), norm: BatchNormConfig::new(outputs).init(device) }
     }
 
     /// Applies the layers, adding `shortcut` before the ReLU.

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
 use burn_sparse::checkpoint::CheckpointError;
+use burn_sparse::measure::BenchError;
 use burn_sparse::pattern::PatternError;
 use burn_sparse::prune::PlanError;
-use burn_sparse::measure::BenchError;
 use burn_sparse::train::TrainError;
 use burn_sparse_datasets::DatasetError;
 use thiserror::Error;

@@ -1,11 +1,11 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use crate::recipe::Recipe;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::store::ModuleRecord;
 use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
-use crate::recipe::Recipe;
 
 use super::state::{Best, State};
 use super::{Phase, RunError};

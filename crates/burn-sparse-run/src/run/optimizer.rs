@@ -1,7 +1,7 @@
+use crate::recipe::OptimizerConfig;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
-use crate::recipe::OptimizerConfig;
 
 /// Creates the optimizer of a recipe.
 pub(super) fn optimizer(spec: &OptimizerConfig) -> ModuleOptimizer {

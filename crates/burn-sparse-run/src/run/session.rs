@@ -1,10 +1,10 @@
 use std::time::Instant;
 
+use crate::recipe::{Keep, Recipe};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use crate::recipe::{Keep, Recipe};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

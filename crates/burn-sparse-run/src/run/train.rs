@@ -1,8 +1,8 @@
+use crate::recipe::{Recipe, RecipeError};
 use burn::module::Module;
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::prune::Plan;
-use crate::recipe::{Recipe, RecipeError};
 use burn_sparse::train::Sparse;
 
 use super::optimizer::optimizer;

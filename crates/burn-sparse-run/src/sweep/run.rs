@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Sweep;
 use super::grid::Planned;
-use crate::run::{
-    Begin, DataSource, Observer, Outcome, RunError, RunFolder, TrainOptions, train,
-};
+use crate::run::{Begin, DataSource, Observer, Outcome, RunError, RunFolder, TrainOptions, train};
 use crate::{Metric, Task};
 
 /// Mean and range over seeds.

@@ -1,4 +1,3 @@
-
 use burn::module::Module;
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::{Horizon, Moment, Plan, PruneConfig, Ramp, Regrow, Score};

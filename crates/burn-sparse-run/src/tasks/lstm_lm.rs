@@ -6,8 +6,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse_datasets::{DatasetError, Text, text};
 use burn_sparse_models::{LstmLm, LstmLmConfig, TextBatch, classified};
 
-use crate::scoring::loss;
 use crate::initialize::Initialize;
+use crate::scoring::loss;
 use crate::{Metric, Samples, Task};
 
 /// Prediction of the next character of a text, byte by byte, with an [`LstmLm`].

@@ -6,9 +6,7 @@ use burn::tensor::{Shape, Tensor, TensorData};
 
 use super::{Checkpoint, CheckpointError, Entry, FloatType, Format, PackedEntry, Provenance};
 use crate::nn::PackInto;
-use crate::params::{
-    MapParams, Path, VisitParams, map_params, parameters, view_of, visit_params,
-};
+use crate::params::{MapParams, Path, VisitParams, map_params, parameters, view_of, visit_params};
 use crate::train::Pruned;
 
 impl<M: Module> Pruned<M> {

@@ -149,7 +149,8 @@ impl Checkpoint {
                 Entry::Dense { float, values, .. } => (float, values.as_slice()),
                 Entry::Packed(PackedEntry { float, packed, .. }) => (float, packed.values()),
             };
-            let largest = values.iter().filter(|v| v.is_finite()).fold(0.0_f32, |m, v| m.max(v.abs()));
+            let largest =
+                values.iter().filter(|v| v.is_finite()).fold(0.0_f32, |m, v| m.max(v.abs()));
             let mut rounded = [0.0];
             float.decode(&float.encode(&[largest]), &mut rounded);
             if !rounded[0].is_finite() {

@@ -35,9 +35,7 @@ pub struct Conv2dConfig {
     #[config(default = true)]
     pub bias: bool,
     /// Initializer of the parameters.
-    #[config(
-        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0),fan_out_only:false}"
-    )]
+    #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0),fan_out_only:false}")]
     pub initializer: Initializer,
 }
 

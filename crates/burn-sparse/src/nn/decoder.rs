@@ -31,9 +31,7 @@ pub struct TransformerDecoderConfig {
     #[config(default = false)]
     pub quiet_softmax: bool,
     /// Initializer of the parameters.
-    #[config(
-        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
-    )]
+    #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
     /// Activation of the feed-forward networks.
     #[config(default = "ActivationConfig::Gelu")]
@@ -292,9 +290,8 @@ impl TransformerDecoderLayer {
             norm_3,
         } = cache;
         let norms = [(&self.norm_1, norm_1), (&self.norm_2, norm_2), (&self.norm_3, norm_3)];
-        let [one, two, three] = norms.map(|(norm, cache)| {
-            move |x| cache.forward_autoregressive(x, 1, |x| norm.forward(x))
-        });
+        let [one, two, three] = norms
+            .map(|(norm, cache)| move |x| cache.forward_autoregressive(x, 1, |x| norm.forward(x)));
         let [self_norm, cross_norm, feed_forward_norm] =
             if first { [three, one, two] } else { [one, two, three] };
         let self_attention =

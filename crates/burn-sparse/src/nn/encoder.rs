@@ -31,9 +31,7 @@ pub struct TransformerEncoderConfig {
     #[config(default = false)]
     pub quiet_softmax: bool,
     /// Initializer of the parameters.
-    #[config(
-        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
-    )]
+    #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
     /// Activation of the feed-forward networks.
     #[config(default = "ActivationConfig::Gelu")]
@@ -258,9 +256,8 @@ impl TransformerEncoderLayer {
         let TransformerEncoderLayerAutoregressiveCache { mha, pwff, norm_1, norm_2 } = cache;
         let (first, dropout) = (self.norm_first, &self.dropout);
         let norms = [(&self.norm_1, norm_1), (&self.norm_2, norm_2)];
-        let [one, two] = norms.map(|(norm, cache)| {
-            move |x| cache.forward_autoregressive(x, 1, |x| norm.forward(x))
-        });
+        let [one, two] = norms
+            .map(|(norm, cache)| move |x| cache.forward_autoregressive(x, 1, |x| norm.forward(x)));
         let [attention_norm, feed_forward_norm] = if first { [two, one] } else { [one, two] };
         let attention = |x| {
             let input = MhaInput::self_attn(x).masked(mask_pad, mask_attn);

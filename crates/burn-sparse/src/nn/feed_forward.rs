@@ -18,9 +18,7 @@ pub struct PositionWiseFeedForwardConfig {
     #[config(default = 0.1)]
     pub dropout: f64,
     /// Initializer of the parameters.
-    #[config(
-        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
-    )]
+    #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
     /// Activation between the two layers.
     #[config(default = "ActivationConfig::Gelu")]

@@ -23,9 +23,7 @@ pub struct LinearConfig {
     #[config(default = true)]
     pub bias: bool,
     /// Initializer of the parameters.
-    #[config(
-        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
-    )]
+    #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
     /// Memory layout of the dense weight.
     #[config(default = "LinearLayout::Row")]

@@ -25,9 +25,7 @@ pub struct MultiHeadAttentionConfig {
     #[config(default = false)]
     pub quiet_softmax: bool,
     /// Initializer of the parameters.
-    #[config(
-        default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}"
-    )]
+    #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
     /// `true` to add a bias to the key projection.
     #[config(default = true)]
@@ -115,7 +113,11 @@ pub struct MhaInput {
 enum Sequences {
     /// One sequence attends to itself.
     SelfAttention(Tensor<3>),
-    Separate { query: Tensor<3>, key: Tensor<3>, value: Tensor<3> },
+    Separate {
+        query: Tensor<3>,
+        key: Tensor<3>,
+        value: Tensor<3>,
+    },
 }
 
 /// Positions that must not be attended to.

@@ -70,6 +70,6 @@ pub use burn::nn::*;
 pub use burn_sparse_kernels::Activation;
 pub use dispatch::{Dispatched, KernelInput, record_dispatch};
 pub use linear::{Linear, LinearConfig};
-pub use recurrent::{Gate, Lstm, LstmCell, LstmConfig};
 pub(crate) use packed::PackInto;
 pub use packed::PackedParam;
+pub use recurrent::{Gate, Lstm, LstmCell, LstmConfig};

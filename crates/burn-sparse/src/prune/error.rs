@@ -85,7 +85,9 @@ pub enum PlanError {
         reason: String,
     },
     /// A parameter that already has another reparameterization.
-    #[error("parameter {name} already has the reparameterization `{found}`; materialize the model first")]
+    #[error(
+        "parameter {name} already has the reparameterization `{found}`; materialize the model first"
+    )]
     Reparameterized {
         /// Path of the parameter.
         name: String,

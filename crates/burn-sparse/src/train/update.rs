@@ -122,8 +122,10 @@ impl<'a> Update<'a> {
         let scores = self.scores(weight)?;
         let growth = self.growth(weight, state)?;
         let search = MaskSearch { weight, state, seed: self.plan.seed, step: self.step };
-        search.project(&scores, growth.as_deref(), sparsity).map_err(|source| {
-            TrainError::Pattern { name: weight.name.clone(), step: self.step, source }
+        search.project(&scores, growth.as_deref(), sparsity).map_err(|source| TrainError::Pattern {
+            name: weight.name.clone(),
+            step: self.step,
+            source,
         })
     }
 

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
-use super::line;
 use super::inside::inside;
+use super::line;
 use crate::Window;
 
 /// Inputs of some lines of a convolution: one plane per channel and phase. A phase is an offset between two windows

@@ -3,8 +3,8 @@
 
 use crate::Activation;
 use crate::cpu::parallel::{Shared, for_each_range, team};
-use crate::cpu::simd::{Isa, Simd, Work, dispatch};
 use crate::cpu::polynomials::gelu;
+use crate::cpu::simd::{Isa, Simd, Work, dispatch};
 use crate::cpu::{Store, Value, Weight};
 
 /// Maximum number of tokens that share one pass over the weights.

@@ -3,8 +3,8 @@
 
 use super::table::{self, InMemory, InRegisters, Table};
 use crate::cpu::parallel::{Shared, for_each_range, team, with_scratch};
-use crate::cpu::simd::{Isa, Simd, Work, dispatch};
 use crate::cpu::polynomials::gelu;
+use crate::cpu::simd::{Isa, Simd, Work, dispatch};
 use crate::cpu::{Store, Value, Weight};
 use crate::layout::TILE_ROWS;
 use crate::{Activation, Layout};

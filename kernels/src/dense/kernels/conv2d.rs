@@ -1,10 +1,10 @@
 use rayon::prelude::*;
 
 use super::windows::Windows;
-use crate::cpu::conv2d::strips;
 use crate::Window;
-use crate::cpu::parallel::{Shared, for_each_part, part, team, with_scratch};
+use crate::cpu::conv2d::strips;
 use crate::cpu::gemm::{View, product};
+use crate::cpu::parallel::{Shared, for_each_part, part, team, with_scratch};
 
 /// Convolution with a dense kernel: a thread unfolds (im2col) a few images at a time, or some lines of one, always into
 /// the same memory, as `[in · kernel row · kernel column, image · output pixel]`. Pointwise kernels read the images

@@ -1,7 +1,7 @@
 use super::conv2d::{DenseConv2d, WIDE};
 use crate::cpu::conv2d::shares;
-use crate::cpu::parallel::{Shared, for_each_part, part, team};
 use crate::cpu::gemm::{View, product};
+use crate::cpu::parallel::{Shared, for_each_part, part, team};
 
 /// Minimum number of rows of the weight per thread.
 const ROWS: usize = 32;

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
-use crate::cpu::conv2d::{inside, line};
 use crate::Window;
+use crate::cpu::conv2d::{inside, line};
 
 /// Layout of an unfolded image (im2col): one row per input channel and tap, one column per output pixel. The positions
 /// in the image are computed once for all channels and images.

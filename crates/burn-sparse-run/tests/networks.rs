@@ -5,9 +5,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_sparse_datasets::{ByteImageSet, ByteImages};
-use burn_sparse_models::{
-    Cifar10Task, PictureBatch, PictureNet, ResNetConfig, Samples, Task, VggConfig,
-};
+use burn_sparse_models::{PictureBatch, PictureNet, ResNetConfig, VggConfig};
+use burn_sparse_run::{Cifar10Task, Samples, Task};
 
 /// Collects parameters whose gradient is missing, not finite, or all zeros.
 struct Unmoved<'a> {

@@ -8,13 +8,15 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_sparse::nn::{Activation, Conv2d, Conv2dConfig, Linear, LinearConfig};
-use burn_sparse::recipe::Recipe;
+use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
+use burn_sparse::nn::{Activation, Linear, LinearConfig};
 use burn_sparse_datasets::DatasetError;
-use burn_sparse_models::run::{
-    Begin, DataSource, EpochReport, Observer, Outcome, Phase, RunFolder, train,
+use burn_sparse_models::PictureBatch;
+use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::run::{
+    Begin, DataSource, EpochReport, Observer, Outcome, Phase, RunFolder, TrainOptions, train,
 };
-use burn_sparse_models::{PictureBatch, Samples, Task};
+use burn_sparse_run::{Samples, Task};
 use rand::RngExt;
 
 const RECIPE: &str = r#"
@@ -50,7 +52,7 @@ struct Net {
 
 impl Net {
     fn classify(&self, batch: PictureBatch) -> ClassificationOutput {
-        let x = self.norm.forward(self.conv.forward_with(batch.images, Activation::Relu));
+        let x = self.norm.forward(self.conv.forward_activated(batch.images, Activation::Relu));
         let scores = self.head.forward(self.dropout.forward(x).flatten(1, 3));
         let loss = burn::nn::loss::CrossEntropyLossConfig::new()
             .init(&scores.device())
@@ -94,10 +96,10 @@ impl Task for Drawn {
 
     fn model(&self, device: &Device) -> Net {
         let model = Net {
-            conv: Conv2d::new(&Conv2dConfig::new([3, 4], [3, 3]), device),
+            conv: Conv2dConfig::new([3, 4], [3, 3]).init(device),
             norm: BatchNormConfig::new(4).init(device),
             dropout: DropoutConfig::new(0.4).init(),
-            head: Linear::new(&LinearConfig::new(36, 3), device),
+            head: LinearConfig::new(36, 3).init(device),
         };
         model.visit(&mut Read);
         model
@@ -179,8 +181,15 @@ fn run(folder: &Path, devices: usize, steps: usize) -> (Vec<f64>, Vec<u8>) {
         // Random numbers drawn before a session must not affect it.
         devices[0].seed(losses.len() as u64);
         let mut observer = Stops { after: steps, losses: Vec::new() };
-        let outcome =
-            train(&Drawn, &recipe, &source, &folder, begin, &devices, &mut observer).unwrap();
+        let options = TrainOptions {
+            task: &Drawn,
+            recipe: &recipe,
+            source: &source,
+            folder: &folder,
+            begin,
+            devices: &devices,
+        };
+        let outcome = train(&options, &mut observer).unwrap();
         losses.extend(observer.losses);
         if let Outcome::Trained(_) = outcome {
             return (losses, std::fs::read(folder.checkpoint()).unwrap());
