@@ -50,10 +50,13 @@ fn location(tensor: &FlexTensor) -> Option<(usize, usize, DType)> {
     Some((first, len, dtype))
 }
 
+/// Value, and the tensors that it was computed from.
+type Entry<T> = Option<(Box<[Address]>, T)>;
+
 /// Cache of the last value computed from some tensors, valid for as long as these tensors stay the same. Clones share
 /// the cache.
 #[derive(Debug)]
-pub struct Memo<T>(Arc<Mutex<Option<(Box<[Address]>, T)>>>);
+pub struct Memo<T>(Arc<Mutex<Entry<T>>>);
 
 impl<T> Default for Memo<T> {
     fn default() -> Self {

@@ -80,9 +80,7 @@ fn packed_projections_run_as_one_matrix_and_give_what_masked_ones_give() {
         "pattern = { kind = \"shfl-bw\", vector = 24 }",
     ] {
         let config = MultiHeadAttentionConfig::new(64, 4);
-        let net = seeded(&trains, 9, |device| Net {
-            attention: config.init(device),
-        });
+        let net = seeded(&trains, 9, |device| Net { attention: config.init(device) });
         let pruned = one_shot(net, &format!("{keys}\nsparsity = 0.75"));
         let (packed, dense) = (pruned.pack().valid(), pruned.model().valid());
         let x = input([2, 5, 64], &device);
@@ -93,9 +91,7 @@ fn packed_projections_run_as_one_matrix_and_give_what_masked_ones_give() {
             close(found, expected, &format!("{keys} {name}"));
             assert_eq!(ran.len(), 4, "{keys}");
             let memory = x.clone() * 0.5;
-            let input = || {
-                masked!(MhaInput::new(x.clone(), memory.clone(), memory.clone()), mask)
-            };
+            let input = || masked!(MhaInput::new(x.clone(), memory.clone(), memory.clone()), mask);
             let expected = dense.attention.forward(input()).context;
             let found = packed.attention.forward(input()).context;
             close(found, expected, &format!("{keys} {name} across"));

@@ -113,7 +113,7 @@ fn packed_kernels_pass_the_gradient_of_masked_ones_on() {
             let bias = model.conv.bias.as_ref().unwrap().val();
             (x.grad(&grads).unwrap(), bias.grad(&grads).unwrap())
         };
-        let ((x1, b1), (x2, b2)) = (gradient(&packed), gradient(&pruned.model()));
+        let ((x1, b1), (x2, b2)) = (gradient(&packed), gradient(pruned.model()));
         close(x1, x2, &format!("{config:?}"));
         close(b1, b2, &format!("{config:?}"));
     }

@@ -27,7 +27,8 @@ fn with_burns_own_record_it_is_burns_own_lstm_in_every_setting() {
     ];
     for (name, config) in settings {
         for device in [Device::flex(), Device::flex().autodiff()] {
-            let stock = seeded(&device, 5, |device| stock::<_, burn::nn::LstmConfig>(&config).init(device));
+            let stock =
+                seeded(&device, 5, |device| stock::<_, burn::nn::LstmConfig>(&config).init(device));
             let record = stock.clone().into_record();
             let ours = config.init(&device);
             let ours = ours.try_load_record(record).unwrap();
@@ -113,7 +114,7 @@ fn packed_gates_train_their_kept_weights_as_masked_ones_do() {
         model.visit(&mut found);
         found.found
     };
-    let (masked, packed) = (gradients(&pruned.model()), gradients(&packed));
+    let (masked, packed) = (gradients(pruned.model()), gradients(&packed));
     assert_eq!(masked.len(), packed.len());
     let sum = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>();
     let mut kept = 0;
@@ -189,7 +190,8 @@ fn dense_gates_train_as_burns_own_do() {
     {
         for reverse in [false, true] {
             let config = LstmConfig::new(inputs, hidden, true).with_reverse(reverse);
-            let stock = seeded(&device, 5, |device| stock::<_, burn::nn::LstmConfig>(&config).init(device));
+            let stock =
+                seeded(&device, 5, |device| stock::<_, burn::nn::LstmConfig>(&config).init(device));
             let ours = config.init(&device);
             let ours = ours.try_load_record(stock.clone().into_record()).unwrap();
             let x = input([batch, steps, inputs], &device).require_grad();

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod costs;
 mod device;
+mod failpoint;
 mod memory;
 mod output;
 

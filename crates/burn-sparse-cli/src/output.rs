@@ -10,6 +10,8 @@ use burn_sparse_run::run::{EpochReport, Observer, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::failpoint::{self, Action};
+
 /// A line on standard error. That nobody reads it is no reason to stop a training run.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -66,6 +68,11 @@ impl Observer for Progress {
             self.bar.reset();
             self.bar.set_length(steps as u64);
             self.bar.set_prefix(format!("{} epoch {epoch}", phase.name()));
+        }
+        match failpoint::at(phase.name(), epoch, step) {
+            Some(Action::Abort) => std::process::abort(),
+            Some(Action::Interrupt) => INTERRUPTED.store(true, Ordering::SeqCst),
+            None => {}
         }
         self.bar.set_position(step as u64);
         self.bar.set_message(format!("{loss:.4}"));

@@ -1,11 +1,11 @@
 use crate::PatternError;
 
-/// The whole count nearest to the kept share of `len`.
+/// Returns the kept share of `len`, rounded to the nearest whole count.
 pub(crate) fn kept_count(len: usize, sparsity: f64) -> usize {
     ((len as f64) * (1.0 - sparsity)).round() as usize
 }
 
-/// Refuses what is no share of zeros.
+/// Returns an error unless `sparsity` is in `0.0..1.0`.
 pub(crate) fn check_sparsity(sparsity: f64) -> Result<(), PatternError> {
     if (0.0..1.0).contains(&sparsity) {
         Ok(())
@@ -14,14 +14,14 @@ pub(crate) fn check_sparsity(sparsity: f64) -> Result<(), PatternError> {
     }
 }
 
-/// A unit (block, row of vectors, matrix) that must keep a whole count.
+/// Unit (block, row of vectors, matrix) that keeps a whole number of elements.
 pub(crate) struct Unit {
     pub(crate) len: usize,
     pub(crate) name: String,
 }
 
 impl Unit {
-    /// The count kept during a ramp: at least one, possibly all.
+    /// Returns the number of elements kept during a ramp: at least one, possibly all.
     pub(crate) fn kept(&self, sparsity: f64) -> Result<usize, PatternError> {
         check_sparsity(sparsity)?;
         match kept_count(self.len, sparsity) {
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// The count kept at a target: neither nothing nor everything.
+    /// Returns the number of elements kept at a target: at least one, but not all.
     pub(crate) fn target(&self, sparsity: f64) -> Result<usize, PatternError> {
         match self.kept(sparsity)? {
             kept if kept == self.len => Err(self.degenerate(sparsity, kept)),
@@ -55,15 +55,16 @@ impl Unit {
     }
 }
 
-/// Orders by score, highest first, then by index, lowest first: the one tie rule of all patterns.
+/// Returns a sort key: highest score first, then lowest index first. This is the tie rule of all
+/// patterns.
 ///
-/// Scores are finite and non-negative, so their bits sort as they do.
+/// Scores are finite and non-negative, so their bit patterns sort in the same order as the scores.
 pub(crate) fn key(score: f32, index: usize) -> u64 {
-    // Adding zero turns -0.0 into 0.0, whose bits would otherwise sort above every score.
+    // Adding zero turns -0.0 into 0.0; the bits of -0.0 would otherwise sort above every score.
     (u64::from(!(score + 0.0).to_bits()) << 32) | index as u64
 }
 
-/// The indices of the `kept` highest of `scores`, in no order.
+/// Returns the indices of the `kept` highest `scores`, in no particular order.
 pub(crate) fn top(
     scores: &[f32],
     kept: usize,

@@ -2,31 +2,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::Histogram;
 
-/// How one sparsity is spread over several layers.
+/// Distribution of one overall sparsity over several layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// The same in every layer.
+    /// The same sparsity in every layer.
     #[default]
     Uniform,
-    /// Density in proportion to `(in + out) / (in · out)`: small layers stay denser (Mocanu et al.,
-    /// "SET", 2018). A convolution's kernel does not count.
+    /// Density proportional to `(in + out) / (in · out)`, which keeps small layers denser (Mocanu et
+    /// al., "SET", 2018). The kernel of a convolution is ignored.
     ErdosRenyi,
-    /// Density in proportion to the sum over the product of all axes, the kernel's among them (Evci et
-    /// al., "RigL", 2020).
+    /// Density proportional to the sum of all axes over their product, including those of the kernel
+    /// (Evci et al., "RigL", 2020).
     ErdosRenyiKernel,
-    /// One threshold on the scores of all layers decides how much each keeps.
+    /// One threshold on the scores of all layers determines how much each layer keeps.
     Global,
 }
 
-/// The axes of a layer's weight.
+/// Axes of a layer's weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axes {
-    /// Outputs.
+    /// Number of outputs.
     pub outputs: usize,
-    /// Inputs, or input channels.
+    /// Number of inputs, or input channels.
     pub inputs: usize,
-    /// The kernel's sides; none for a linear layer.
+    /// Size of the kernel along each axis; empty for a linear layer.
     pub kernel: Vec<usize>,
 }
 
@@ -49,10 +49,12 @@ impl Axes {
 }
 
 impl Distribution {
-    /// The sparsity of every layer by its shape alone, so that all weights together reach `sparsity`.
+    /// Computes the sparsity of every layer from its shape alone, so that all weights together reach
+    /// `sparsity`.
     ///
-    /// A layer whose share would exceed all of its weights stays dense, at 0, and the others make up
-    /// for it. [`Self::Global`] looks at no shape and answers as [`Self::Uniform`].
+    /// A layer whose share would exceed all of its weights stays dense, at 0, and the others compensate
+    /// for it. [`Self::Global`] does not depend on shapes and gives the same result as
+    /// [`Self::Uniform`].
     pub fn by_shape(self, layers: &[Axes], sparsity: f64) -> Vec<f64> {
         let mut dense = vec![false; layers.len()];
         loop {
@@ -62,7 +64,8 @@ impl Distribution {
                 kept += weights * if dense { -sparsity } else { 1.0 - sparsity };
                 raw += if dense { 0.0 } else { weights * layer.raw_density(self) };
             }
-            // What the layers that are not dense may keep, over what they would at scale one.
+            // Number of weights that the other layers may keep, over the number that they would keep at
+            // scale 1.
             let scale = if raw > 0.0 { (kept / raw).max(0.0) } else { 0.0 };
             let full =
                 |(layer, dense): (&Axes, &bool)| !dense && scale * layer.raw_density(self) > 1.0;
@@ -78,10 +81,11 @@ impl Distribution {
         }
     }
 
-    /// The sparsity of every layer by one threshold on all scores, none above `cap`, so that all weights
-    /// together reach `sparsity`; where the cap is below that, every layer gets the cap.
+    /// Computes the sparsity of every layer from one threshold on all scores, with no layer above
+    /// `cap`, so that all weights together reach `sparsity`. If `cap` is below `sparsity`, every layer
+    /// gets `cap`.
     ///
-    /// Exact to the width of a histogram's bucket, within which scores count as spread evenly.
+    /// Exact to the width of a histogram bucket, within which scores are assumed to be spread evenly.
     pub fn by_score(layers: &[Histogram], sparsity: f64, cap: f64) -> Vec<f64> {
         let all: f64 = layers.iter().map(|layer| layer.total() as f64).sum();
         let below = |layer: &Histogram, position: f64| layer.share_below(position).min(cap);
@@ -89,7 +93,7 @@ impl Distribution {
             layers.iter().map(|layer| below(layer, position) * layer.total() as f64).sum()
         };
         let (mut low, mut high) = (0.0, Histogram::BUCKETS as f64);
-        // Far finer than one weight of 2^32.
+        // Far finer than one weight out of 2^32.
         for _ in 0..64 {
             let middle = (low + high) / 2.0;
             if zeros(middle) < sparsity * all { low = middle } else { high = middle }

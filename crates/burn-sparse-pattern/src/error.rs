@@ -1,111 +1,111 @@
 use thiserror::Error;
 
-/// Why a pattern, a mask or a packed matrix was refused.
+/// Error for a pattern, mask or packed matrix that was rejected.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// The text is no pattern.
+    /// The text is not a pattern.
     #[error("unknown pattern `{text}`: {reason}")]
     Spelling {
-        /// What was written.
+        /// Text that was given.
         text: String,
-        /// What is wrong with it, and what would be right.
+        /// Problem with the text, and what was expected.
         reason: String,
     },
-    /// A parameter of a pattern is out of its range.
+    /// A parameter of a pattern is out of range.
     #[error("pattern {pattern}: `{parameter}` is {found}, expected {expected}")]
     Parameter {
-        /// The pattern's kind.
+        /// Name of the pattern.
         pattern: &'static str,
-        /// The parameter's name.
+        /// Name of the parameter.
         parameter: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         found: usize,
-        /// What it may be.
+        /// Valid range.
         expected: String,
     },
-    /// A sparsity that is not a share.
+    /// The sparsity is not a share.
     #[error("sparsity is {found}, expected a share of zeros from 0 to below 1 (0.75 is 75 %)")]
     Sparsity {
-        /// The value given.
+        /// Value given.
         found: f64,
     },
-    /// The target keeps nothing or everything of a unit that must keep a whole count.
+    /// The target keeps nothing or everything of a unit that keeps a whole number of elements.
     #[error(
         "sparsity {sparsity} keeps {kept} of {of} {unit}: the nearest valid sparsities are {nearest}"
     )]
     Degenerate {
-        /// The target.
+        /// Target sparsity.
         sparsity: f64,
-        /// The whole count it rounds to.
+        /// Whole number of kept elements that the target rounds to.
         kept: usize,
-        /// The size of the unit.
+        /// Size of the unit.
         of: usize,
-        /// What is counted.
+        /// Description of the elements of the unit.
         unit: String,
-        /// Sparsities that do keep something and drop something.
+        /// Nearest sparsities that keep something and drop something.
         nearest: String,
     },
-    /// The number of values does not fit the shape.
+    /// The number of values does not match the shape.
     #[error("a {rows}x{cols} matrix has {expected} values, found {found}")]
     Length {
-        /// Rows (outputs).
+        /// Number of rows (outputs).
         rows: usize,
-        /// Columns (reduction).
+        /// Number of columns (reduction).
         cols: usize,
         /// `rows * cols`.
         expected: usize,
-        /// The number of values given.
+        /// Number of values given.
         found: usize,
     },
     /// The matrix has no elements, or too many to index.
     #[error("a {rows}x{cols} matrix cannot be sparse: expected at least 1x1 and below 2^32 values")]
     Shape {
-        /// Rows (outputs).
+        /// Number of rows (outputs).
         rows: usize,
-        /// Columns (reduction).
+        /// Number of columns (reduction).
         cols: usize,
     },
-    /// A score that cannot rank a weight.
+    /// A score cannot rank a weight: it is negative or not finite.
     #[error("score at row {row}, column {col} is {found}: expected a finite value of at least 0")]
     Score {
         /// Row (output).
         row: usize,
         /// Column (reduction).
         col: usize,
-        /// The value found.
+        /// Value found.
         found: f32,
     },
-    /// A mask that its pattern does not allow.
+    /// The mask violates its pattern.
     #[error("mask breaks {pattern} at {place}: expected {expected}, found {found}")]
     Violation {
-        /// The pattern, spelled as in a recipe.
+        /// Pattern, in the notation of recipes.
         pattern: String,
-        /// Row, block or group.
+        /// Row, block or group of the violation.
         place: String,
-        /// What the pattern asks for there.
+        /// Value that the pattern requires there.
         expected: String,
-        /// What the mask has.
+        /// Value found in the mask.
         found: String,
     },
-    /// A row order that is not a permutation.
+    /// The row order is not a permutation of the rows.
     #[error("row order of {rows} rows is no permutation: {reason}")]
     RowOrder {
-        /// The number of rows.
+        /// Number of rows.
         rows: usize,
-        /// The first entry that breaks it.
+        /// First invalid entry, or another reason.
         reason: String,
     },
-    /// Packed arrays that contradict each other.
+    /// Packed arrays contradict each other.
     #[error("packed {layout} matrix: {what} is {found}, expected {expected}")]
     Packed {
-        /// The layout.
+        /// Name of the layout.
         layout: &'static str,
-        /// The array or entry.
+        /// Array or entry that is wrong.
         what: String,
-        /// What was found.
+        /// Value found.
         found: String,
-        /// What would fit.
+        /// Value expected.
         expected: String,
     },
 }

@@ -1,16 +1,16 @@
-//! Sparsity patterns on host matrices: from scores to a mask, from a mask to a packed layout.
+//! Sparsity patterns on host matrices: from scores to a mask, and from a mask to a packed layout.
 //!
-//! A weight is always a matrix `[rows = outputs, cols = reduction]` in row-major order. This crate
-//! knows no tensor library; it is the part of burn-sparse that a reader of packed files needs.
+//! Weights are always row-major matrices `[rows = outputs, cols = reduction]`. This crate depends on no
+//! tensor library; it is the part of burn-sparse that a reader of packed files needs.
 //!
-//! 1. [`Scores`] rank the weights, [`Pattern::project`] keeps the best mask the pattern allows.
-//! 2. [`Pattern::check`] proves that a [`Mask`] obeys its pattern, or names the first violation.
-//! 3. [`Distribution`] spreads one sparsity over several layers.
-//! 4. [`Packed::pack`] keeps only what the mask keeps; [`Packed::unpack`] restores it to the bit.
-//! 5. [`mod@format`] is the file format of packed parameters, specified, written and read.
+//! 1. [`Scores`] rank the weights; [`Pattern::project`] finds the best mask that the pattern allows.
+//! 2. [`Pattern::check`] checks that a [`Mask`] obeys its pattern, and reports the first violation.
+//! 3. [`Distribution`] distributes one overall sparsity over several layers.
+//! 4. [`Packed::pack`] stores only the kept weights; [`Packed::unpack`] restores them bitwise identically.
+//! 5. [`mod@format`] specifies, writes and reads the file format of packed parameters.
 //!
 //! The patterns are those of Balanced Sparsity (Yao et al., AAAI'19) and Shfl-BW (Huang et al.,
-//! DAC'22), and the ones they are compared with.
+//! DAC'22), and those that they are compared with.
 //!
 //! ```
 //! use burn_sparse_pattern::{Pattern, Scores, Search};
@@ -38,6 +38,7 @@ mod packed;
 mod pattern;
 mod row_order;
 mod scores;
+mod shape;
 
 pub use distribution::{Axes, Distribution};
 pub use error::PatternError;

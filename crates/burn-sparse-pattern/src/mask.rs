@@ -1,9 +1,9 @@
 use sha2::{Digest, Sha256};
 
 use crate::PatternError;
-use crate::scores::check_shape;
+use crate::shape::check_shape;
 
-/// Which weights of a `rows x cols` matrix are kept: one bit each, rows aligned to 64-bit words.
+/// Mask of the kept weights of a `rows x cols` matrix: one bit each, rows aligned to 64-bit words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     rows: usize,
@@ -12,29 +12,29 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// A mask that keeps nothing yet.
+    /// Creates a mask that keeps nothing.
     pub(crate) fn empty(rows: usize, cols: usize) -> Self {
         Self { rows, cols, words: vec![0; rows * cols.div_ceil(64)] }
     }
 
-    /// Takes rows of whole words, as [`Self::row`] has them.
+    /// Creates a mask from rows of whole words, in the form of [`Self::row`].
     pub(crate) fn from_words(rows: usize, cols: usize, words: Vec<u64>) -> Self {
         debug_assert_eq!(words.len(), rows * cols.div_ceil(64));
         Self { rows, cols, words }
     }
 
-    /// A mask that keeps everything.
+    /// Creates a mask that keeps everything.
     ///
     /// # Errors
-    /// When the matrix is empty or too large to index.
+    /// Returns an error if the matrix is empty or too large to index.
     pub fn full(rows: usize, cols: usize) -> Result<Self, PatternError> {
         Self::from_fn(rows, cols, |_, _| true)
     }
 
-    /// Builds a mask from a predicate on `(row, column)`.
+    /// Creates a mask from a predicate on `(row, column)`.
     ///
     /// # Errors
-    /// When the matrix is empty or too large to index.
+    /// Returns an error if the matrix is empty or too large to index.
     pub fn from_fn(
         rows: usize,
         cols: usize,
@@ -52,10 +52,10 @@ impl Mask {
         Ok(mask)
     }
 
-    /// Reads row-major zeros (dropped) and non-zeros (kept).
+    /// Creates a mask from row-major bytes: zeros are dropped, all other values kept.
     ///
     /// # Errors
-    /// When the matrix is empty or the length does not fit.
+    /// Returns an error if the matrix is empty or the length does not match.
     pub fn from_bytes(rows: usize, cols: usize, bytes: &[u8]) -> Result<Self, PatternError> {
         if Some(bytes.len()) != rows.checked_mul(cols) {
             let (expected, found) = (rows.saturating_mul(cols), bytes.len());
@@ -64,17 +64,17 @@ impl Mask {
         Self::from_fn(rows, cols, |row, col| bytes[row * cols + col] != 0)
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Whether the weight is kept.
+    /// Returns `true` if the weight is kept.
     pub fn get(&self, row: usize, col: usize) -> bool {
         self.row(row)[col / 64] >> (col % 64) & 1 == 1
     }
@@ -84,13 +84,13 @@ impl Mask {
         self.words[row * width + col / 64] |= 1 << (col % 64);
     }
 
-    /// The bits of one row, lowest column first; bits past the last column are zero.
+    /// Returns the bits of one row, lowest column first; bits past the last column are zero.
     pub fn row(&self, row: usize) -> &[u64] {
         let width = self.cols.div_ceil(64);
         &self.words[row * width..(row + 1) * width]
     }
 
-    /// The kept columns of one row, ascending.
+    /// Returns the kept columns of one row, ascending.
     pub fn row_columns(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
         self.row(row).iter().enumerate().flat_map(|(index, &word)| {
             std::iter::successors((word != 0).then_some(word), |&w| {
@@ -101,7 +101,7 @@ impl Mask {
         })
     }
 
-    /// The number of kept weights in `from..to` of one row.
+    /// Returns the number of kept weights in columns `from..to` of one row.
     pub fn count_in(&self, row: usize, from: usize, to: usize) -> usize {
         let words = self.row(row);
         (from / 64..to.div_ceil(64))
@@ -114,18 +114,18 @@ impl Mask {
             .sum()
     }
 
-    /// The number of kept weights.
+    /// Returns the number of kept weights.
     pub fn kept(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The share of zeros, exactly.
+    /// Returns the exact share of zeros.
     pub fn sparsity(&self) -> f64 {
         let all = self.rows * self.cols;
         (all - self.kept()) as f64 / all as f64
     }
 
-    /// Row-major zeros and ones.
+    /// Returns the mask as row-major zeros and ones.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.rows * self.cols];
         for (row, bytes) in bytes.chunks_exact_mut(self.cols).enumerate() {
@@ -136,7 +136,7 @@ impl Mask {
         bytes
     }
 
-    /// A fingerprint of shape and bits: the first 16 hexadecimal digits of a SHA-256, equal on every
+    /// Returns a hash of shape and bits: the first 16 hexadecimal digits of a SHA-256, equal on every
     /// machine for equal masks.
     pub fn hash(&self) -> String {
         let mut fingerprint = Fingerprint::new(self.rows, self.cols);
@@ -145,7 +145,7 @@ impl Mask {
     }
 }
 
-/// The hash of a mask whose rows come one after the other.
+/// Hash of a mask whose rows are added one after the other.
 pub(crate) struct Fingerprint(Sha256);
 
 impl Fingerprint {

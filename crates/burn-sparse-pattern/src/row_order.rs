@@ -2,16 +2,16 @@ use std::collections::BTreeMap;
 
 use crate::{Mask, PatternError};
 
-/// The permutation that makes the rows of a group adjacent: entry `i` is the original row that
-/// stands at place `i`; group `g` holds the places `g * V .. (g + 1) * V`.
+/// Permutation that makes the rows of each group adjacent: entry `i` is the original row at position
+/// (place) `i`, and group `g` holds positions `g * V .. (g + 1) * V`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowOrder(Vec<u32>);
 
 impl RowOrder {
-    /// Takes a permutation of `0..rows`.
+    /// Creates a row order from a permutation of `0..rows`.
     ///
     /// # Errors
-    /// When an entry is out of range or repeated.
+    /// Returns an error if an entry is out of range or repeated.
     pub fn new(order: Vec<u32>) -> Result<Self, PatternError> {
         let rows = order.len();
         let mut seen = vec![false; rows];
@@ -29,23 +29,23 @@ impl RowOrder {
         Ok(Self(order))
     }
 
-    /// Takes an order that is a permutation by construction.
+    /// Creates a row order from a vector that is a permutation by construction.
     pub(crate) fn trusted(order: Vec<u32>) -> Self {
         debug_assert!(Self::new(order.clone()).is_ok());
         Self(order)
     }
 
-    /// The order that moves nothing.
+    /// Returns the order that leaves every row in place.
     pub fn identity(rows: usize) -> Self {
         Self((0..rows as u32).collect())
     }
 
-    /// Original rows by place.
+    /// Returns the original row at each position.
     pub fn as_slice(&self) -> &[u32] {
         &self.0
     }
 
-    /// The place of every original row.
+    /// Returns the position of each original row.
     pub(crate) fn places(&self) -> Vec<u32> {
         let mut places = vec![0; self.0.len()];
         for (place, &row) in (0..).zip(&self.0) {
@@ -54,19 +54,20 @@ impl RowOrder {
         places
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.0.len()
     }
 
-    /// The groups of `vector` rows; the last one may be shorter.
+    /// Returns the groups of `vector` rows; the last group may be shorter.
     pub fn groups(&self, vector: usize) -> impl Iterator<Item = &[u32]> {
         self.0.chunks(vector)
     }
 
-    /// Groups rows with equal masks, `vector` at a time, rows ascending within a group.
+    /// Finds an order that groups rows with equal masks, `vector` at a time, with rows ascending within
+    /// a group.
     ///
-    /// Serves masks that came without their order. Returns `None` where no such grouping exists.
+    /// Intended for masks that come without their row order. Returns `None` if no such grouping exists.
     pub fn recover(mask: &Mask, vector: usize) -> Option<Self> {
         let mut classes: BTreeMap<&[u64], Vec<u32>> = BTreeMap::new();
         for row in 0..mask.rows() {

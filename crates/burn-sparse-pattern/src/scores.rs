@@ -1,6 +1,7 @@
+use crate::shape::check_shape;
 use crate::{Mask, PatternError};
 
-/// What ranks the weights of a `rows x cols` matrix: finite, non-negative, row-major.
+/// Scores that rank the weights of a `rows x cols` matrix: finite, non-negative, row-major.
 #[derive(Debug, Clone, Copy)]
 pub struct Scores<'a> {
     rows: usize,
@@ -9,17 +10,18 @@ pub struct Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    /// Takes `rows * cols` scores.
+    /// Creates scores from `rows * cols` values.
     ///
     /// # Errors
-    /// When the matrix is empty, the length does not fit, or a score is negative, infinite or NaN.
+    /// Returns an error if the matrix is empty, the length does not match, or a score is negative,
+    /// infinite or NaN.
     pub fn new(rows: usize, cols: usize, values: &'a [f32]) -> Result<Self, PatternError> {
         check_shape(rows, cols)?;
         if values.len() != rows * cols {
             let (expected, found) = (rows * cols, values.len());
             return Err(PatternError::Length { rows, cols, expected, found });
         }
-        // `>= 0` is false for NaN, so this one pass finds every bad score.
+        // `>= 0` is false for NaN, so this single pass finds every invalid score.
         let bad = |s: &f32| !(*s >= 0.0 && *s <= f32::MAX);
         if let Some(at) = values.iter().position(bad) {
             return Err(PatternError::Score { row: at / cols, col: at % cols, found: values[at] });
@@ -27,35 +29,28 @@ impl<'a> Scores<'a> {
         Ok(Self { rows, cols, values })
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// All scores, row by row.
+    /// Returns all scores, row by row.
     pub fn values(&self) -> &'a [f32] {
         self.values
     }
 
-    /// The scores of one row.
+    /// Returns the scores of one row.
     pub fn row(&self, row: usize) -> &'a [f32] {
         &self.values[row * self.cols..(row + 1) * self.cols]
     }
 }
 
-pub(crate) fn check_shape(rows: usize, cols: usize) -> Result<(), PatternError> {
-    match rows.checked_mul(cols) {
-        Some(n) if n > 0 && n < u32::MAX as usize => Ok(()),
-        _ => Err(PatternError::Shape { rows, cols }),
-    }
-}
-
-/// The share of a matrix's weight that a mask keeps.
+/// Share of a matrix's weight that a mask keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retained {
     /// Kept share of `sum |w|`.
@@ -65,10 +60,10 @@ pub struct Retained {
 }
 
 impl Retained {
-    /// Measures `mask` on row-major `weights` of the same shape; a matrix of zeros retains all of it.
+    /// Measures `mask` on row-major `weights` of the same shape; the share of an all-zero matrix is 1.
     ///
     /// # Errors
-    /// When the number of weights does not fit the mask.
+    /// Returns an error if the number of weights does not match the mask.
     pub fn measure(weights: &[f32], mask: &Mask) -> Result<Self, PatternError> {
         let (rows, cols) = (mask.rows(), mask.cols());
         if weights.len() != rows * cols {

@@ -1,4 +1,4 @@
-//! The search against the published one, on matrices of every kind.
+//! Compares the search with the published one, on matrices of every kind.
 
 use burn_sparse_pattern::{Pattern, Retained, Scores, Search, Start};
 use rand::{RngExt, SeedableRng};
@@ -8,7 +8,7 @@ mod matrices;
 mod published;
 use matrices::Matrix;
 
-/// Kept shares of sum |w|: vector-wise, published, ours.
+/// Returns the kept shares of sum |w|: vector-wise, published, ours.
 fn kept(matrix: &Matrix, vector: usize, sparsity: f64, equal_groups: bool) -> [f64; 3] {
     let scores = matrix.scores();
     let scores = Scores::new(matrix.rows, matrix.cols, &scores).unwrap();
@@ -30,7 +30,7 @@ fn kept(matrix: &Matrix, vector: usize, sparsity: f64, equal_groups: bool) -> [f
 fn never_below_the_published_search() {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut shapes = vec![(64, 48, 8), (96, 130, 16), (61, 97, 8), (128, 64, 32), (33, 31, 4)];
-    // And ten at random.
+    // Adds ten random shapes.
     shapes.extend((0..10).map(|_| {
         let vector = [2, 4, 8, 16][random.random_range(0..4)];
         (random.random_range(vector + 1..120), random.random_range(8..150), vector)

@@ -1,8 +1,8 @@
-//! The papers' worked examples, and what the search must find.
+//! Worked examples of the papers, and results that the search must find.
 
 use burn_sparse_pattern::{Mask, Packed, Pattern, Retained, RowOrder, Scores, Search};
 
-/// A small generator: tests need values, not randomness.
+/// Generates deterministic values; the tests need values, not randomness.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     (0..count)
@@ -59,7 +59,7 @@ fn shfl_bw_figure_groups_rows_1_4_and_2_5_and_3_6() {
 
 #[test]
 fn hinm_keeps_one_of_two_in_every_row_of_its_groups() {
-    // V = 2, 1 of 2: rows {0, 2} love columns 0 and 3, rows {1, 3} columns 1 and 2; 75 % drops two
+    // V = 2, 1 of 2: rows {0, 2} prefer columns 0 and 3, rows {1, 3} columns 1 and 2; 75 % drops two
     // columns of four and one of the two left.
     let weights: [f32; 16] =
         [9.0, 0.1, 0.2, 8.0, 0.3, 9.0, 7.0, 0.1, 6.0, 0.2, 0.1, 7.0, 0.2, 5.0, 6.0, 0.3];
@@ -81,7 +81,7 @@ fn hinm_keeps_one_of_two_in_every_row_of_its_groups() {
     let error = pattern.check(&found.mask, None).unwrap_err().to_string();
     assert!(error.contains("expected a row order"), "{error}");
     let wrong = RowOrder::identity(4);
-    // One row of a pair may keep other columns than its mate, but not more than two together.
+    // The rows of a pair may keep different columns, but not more than two together.
     assert!(pattern.check(&found.mask, Some(&wrong)).is_ok());
     let full = Mask::full(4, 4).unwrap();
     let error = pattern.check(&full, Some(&order)).unwrap_err().to_string();

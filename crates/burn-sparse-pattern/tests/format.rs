@@ -1,4 +1,5 @@
-//! What goes into a file comes out of it, to the bit, and nothing that breaks its pattern goes in.
+//! Files restore their contents bitwise identically, and parameters that violate their pattern are not
+//! written.
 
 use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, PackedFile, View};
 use burn_sparse_pattern::{Mask, Packed, Pattern, RowOrder, Scores, Search};
@@ -9,7 +10,7 @@ use strategies::patterns;
 
 const FLOATS: [FloatType; 3] = [FloatType::F32, FloatType::F16, FloatType::BF16];
 
-/// Weights of an awkward shape, and a mask of the pattern.
+/// Returns weights of an awkward shape, and a mask of the pattern with its row order.
 fn pruned(
     pattern: &Pattern,
     rows: usize,
@@ -19,7 +20,7 @@ fn pruned(
 ) -> Option<(Vec<f32>, Mask, Option<RowOrder>)> {
     let noise = |i: usize| ((i * 2_654_435_761) % 1_000_003) as f32 / 500_001.5 - 1.0;
     let weights: Vec<f32> = (0..rows * cols).map(noise).collect();
-    // As a model of this type has them.
+    // Rounds the weights to the values that a model of this type holds.
     let mut rounded = vec![0.0; weights.len()];
     float.decode(&float.encode(&weights), &mut rounded);
     let scores: Vec<f32> = rounded.iter().map(|w| w.abs()).collect();
@@ -62,7 +63,7 @@ proptest! {
         let Entry::Packed(read) = &read.entries["w"] else { panic!("not packed") };
         let masked = weights.iter().zip(mask.to_bytes()).map(|(w, keep)| w * f32::from(keep));
         let expected = float.encode(&masked.collect::<Vec<_>>());
-        // -0.0 is dropped as 0.0: compare values where they are zero, bits elsewhere.
+        // A dropped -0.0 becomes 0.0, so zeros are compared by value and all others by bits.
         let found = float.encode(&read.packed.unpack());
         let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte & 0x7f == 0);
         let width = float.width();
@@ -77,7 +78,8 @@ proptest! {
     fn packed_matrices_are_checked_as_their_masks_are(
         vector in 2..5_usize, rows in 1..14_usize, cols in 1..14_usize, bits: u64, keep in 1..4_usize,
     ) {
-        // Masks by chance of vectors, so that some are blocks or have equal counts and most are not.
+        // Keeps vectors at random, so that some masks are block-wise or have equal counts and most do
+        // not.
         let chance = |group: usize, col: usize| bits.rotate_left((group * 5 + col) as u32) & 3 != 0;
         let loose = Pattern::VectorWise { vector, equal_groups: false };
         let mask = Mask::from_fn(rows, cols, |row, col| chance(row / vector, col)).unwrap();

@@ -1,7 +1,7 @@
-//! Files of version 1, byte by byte: a file that was written once can be read for ever.
+//! Files of version 1, compared byte by byte: a file that was written once must stay readable forever.
 //!
-//! `BLESS=1 cargo test --test golden_files` writes them anew, which only a new version of the format may
-//! need. A reader in another language, made from the specification alone, reads the same files
+//! `BLESS=1 cargo test --test golden_files` rewrites them, which only a new version of the format may
+//! require. A reader in another language, written from the specification alone, reads the same files
 //! (`tests/python/interchange.py`).
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 const ROWS: usize = 6;
 const COLS: usize = 10;
 
-/// Weights that every type holds exactly: eighths with a sign.
+/// Returns weights that every float type represents exactly: signed eighths.
 fn weights() -> Vec<f32> {
     (0..ROWS * COLS).map(|i| ((i * 37 + 11) % 61) as f32 / 8.0 - 3.75).collect()
 }
@@ -69,7 +69,7 @@ fn every_layout_is_written_and_read_as_ever() {
 
 #[test]
 fn a_golden_file_holds_these_bytes() {
-    // The whole of one file spelled out, so that the specification stands beside what it describes.
+    // Spells out a whole file, so that the specification can be compared with an example.
     let bytes = std::fs::read(path("balanced")).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();

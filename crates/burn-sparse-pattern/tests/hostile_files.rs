@@ -1,9 +1,10 @@
-//! Files that lie: one error each, that says where, before memory is taken for it.
+//! Invalid files: each is rejected with an error that names the place, before memory is allocated for
+//! it.
 
 use burn_sparse_pattern::format::PackedFile;
 use serde_json::{Value, json};
 
-/// A file of this header and data, written without any help.
+/// Builds a file from this header and data, without the library.
 fn file(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
 }
@@ -23,7 +24,7 @@ fn ids(ids: &[u16]) -> Vec<u8> {
 
 type Arrays<'a> = &'a [(&'a str, &'a str, Vec<u8>)];
 
-/// A header and data that hold these flat arrays, and describe what `tensors` says.
+/// Builds a header and data that hold these flat arrays, with `tensors` as their description.
 fn parts(tensors: &str, arrays: Arrays<'_>) -> (Value, Vec<u8>) {
     let metadata = json!({"burn-sparse.version": "1", "burn-sparse.tensors": tensors});
     let (mut header, mut data) = (json!({ "__metadata__": metadata }), Vec::new());
@@ -43,7 +44,7 @@ fn parts(tensors: &str, arrays: Arrays<'_>) -> (Value, Vec<u8>) {
     (header, data)
 }
 
-/// The metadata of one packed parameter `w`.
+/// Returns the metadata of one packed parameter `w`.
 fn described(pattern: Value, view: Value, shape: Value, kept: Option<usize>) -> String {
     let mut packed =
         json!({"pattern": pattern, "view": view, "sparsity": 0.5, "mask_hash": "0123456789abcdef"});
@@ -89,7 +90,7 @@ fn balanced(kept: usize, indices: &[u8], values: usize) -> Vec<u8> {
     packed(json!({"kind": "balanced", "block": 4}), Some(kept), &arrays)
 }
 
-/// Two groups of two rows, runs of two columns, one value of each run.
+/// Builds a file with two groups of two rows, runs of two columns, and one value per run.
 fn hinm(columns: &[u16], order: &[u16], values: usize, indices: &[u8]) -> Vec<u8> {
     let arrays = [
         ("w.values", "F32", floats(values)),
@@ -117,7 +118,7 @@ macro_rules! refuses {
     };
 }
 
-/// A valid file but for what is replaced in its header.
+/// Returns a valid file, except for what is replaced in its header.
 fn header_with(from: &str, to: &str) -> Vec<u8> {
     let tensors = json!({"b": {"layer": "Linear", "shape": [2]}}).to_string();
     let (header, data) = parts(&tensors, &[("b", "F32", floats(2))]);
@@ -288,7 +289,7 @@ fn sizes_that_the_file_cannot_mean() {
 
 #[test]
 fn a_view_that_is_not_of_the_stored_shape() {
-    // A true hash, so that nothing else is wrong.
+    // Uses a file with a correct hash, so that nothing else is wrong.
     let bytes = std::fs::read("tests/golden/balanced.safetensors").unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();

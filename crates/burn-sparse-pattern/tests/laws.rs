@@ -1,4 +1,4 @@
-//! Laws every pattern keeps, on random matrices of awkward shapes.
+//! Laws that every pattern obeys, on random matrices of awkward shapes.
 
 use burn_sparse_pattern::{Mask, Packed, Pattern, PatternError, Retained, Scores, Search, Start};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 mod strategies;
 use strategies::patterns;
 
-/// Shapes with ones and primes, values with ties and zeros.
+/// Generates matrices whose sides include one and primes, and whose values include ties and zeros.
 fn matrices() -> impl Strategy<Value = (usize, usize, Vec<f32>)> {
     let side = || prop_oneof![Just(1_usize), Just(2), Just(5), Just(7), Just(12), Just(17)];
     (side(), side()).prop_flat_map(|(rows, cols)| {
@@ -15,10 +15,11 @@ fn matrices() -> impl Strategy<Value = (usize, usize, Vec<f32>)> {
     })
 }
 
-/// The sparsity to ask of a pattern: its own where it has one, and no less than its inner pattern drops.
+/// Returns the sparsity to request from a pattern: its own if it has one, and no less than its inner
+/// pattern drops.
 fn fitting(pattern: &Pattern, cols: usize, sparsity: f64) -> f64 {
     match *pattern {
-        // Below this a mask is only on its way into the pattern.
+        // At lower sparsities, a mask does not obey the pattern yet.
         Pattern::Hinm { keep, of, .. } => {
             sparsity.max(1.0 - (cols / of * keep) as f64 / cols as f64)
         }
@@ -26,7 +27,7 @@ fn fitting(pattern: &Pattern, cols: usize, sparsity: f64) -> f64 {
     }
 }
 
-/// `None` where the pattern cannot keep anything at this sparsity; every other error is a failure.
+/// Returns `None` if the pattern cannot keep anything at this sparsity; panics on every other error.
 fn project(
     pattern: &Pattern,
     (rows, cols, weights): &(usize, usize, Vec<f32>),
@@ -73,7 +74,7 @@ proptest! {
             let search = Search { start, ..Search::default() };
             let sparsity = fitting(&p, *cols, s);
             let again = p.project(&scores, sparsity, &search).unwrap();
-            // A column of HiNM without score may give way to another, which shifts the runs after it.
+            // A HiNM column without score may be replaced by another, which shifts the runs after it.
             if let Packed::Hierarchical(packed) =
                 Packed::pack(&p, &masked, &first.mask, first.row_order.as_ref()).unwrap()
             {
@@ -121,7 +122,7 @@ proptest! {
                     prop_assert_eq!(nearest, wish);
                 }
             }
-            // What fits no matrix of this width at any sparsity.
+            // Patterns that fit no matrix of this width at any sparsity.
             Err(error) => {
                 let runs = matches!(p, Pattern::NOfM { .. } | Pattern::Hinm { .. });
                 prop_assert!(runs, "{error}");
@@ -149,8 +150,8 @@ proptest! {
     fn a_perturbed_mask_is_refused_with_its_place(
         p in patterns(), m in matrices(), at in any::<prop::sample::Index>(),
     ) {
-        // One weight more or less breaks every pattern that counts, unless there is nothing to compare
-        // it with: one row, or vectors and blocks of one weight.
+        // One weight more or less violates every pattern that counts, unless there is nothing to
+        // compare it with: one row, or vectors and blocks of one weight.
         let (rows, cols) = (m.0, m.1);
         let lonely = match p {
             Pattern::Unstructured {} => true,
@@ -179,7 +180,8 @@ proptest! {
 
     #[test]
     fn no_valid_mask_keeps_more_score(p in patterns(), seed in any::<u64>(), s in 0.2..0.8_f64) {
-        // Brute force over every mask of a tiny matrix; shfl-bw's search is not exact.
+        // Brute force over every mask of a tiny matrix; skips shfl-bw and hinm, whose search is not
+        // exact.
         let (rows, cols) = (3, 4);
         let weights: Vec<f32> = (0..rows * cols)
             .map(|i| (seed.wrapping_mul(2 * i as u64 + 1) >> 40) as f32 / 1e6)
@@ -201,8 +203,8 @@ proptest! {
     }
 }
 
-/// Compares only masks that spend their count in the same way on units of different size: the number
-/// of kept units, and the kept count of each row, are fixed by the projection.
+/// Returns `true` if both masks distribute their count in the same way over units of different sizes.
+/// Only such masks are compared, because the projection fixes these counts.
 fn same_blocks(pattern: &Pattern, a: &Mask, b: &Mask) -> bool {
     let units = |mask: &Mask| -> usize {
         let tall = match *pattern {

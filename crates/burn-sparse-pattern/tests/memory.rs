@@ -1,4 +1,4 @@
-//! Reading takes memory for what a file holds, never for what it claims.
+//! Reading allocates memory for what a file holds, never for what it claims.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, View};
 use burn_sparse_pattern::{GroupedPacked, Mask, Packed, Pattern, RowOrder};
 
-/// Counts what is allocated, and the most that ever was.
+/// Allocator that counts the allocated bytes and their peak.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of it.
+// SAFETY: every call is forwarded unchanged to the system allocator; counting does not touch its
+// memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MOST.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller's guarantees are those that the system allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -30,8 +31,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most memory that reading takes, and the bytes of the file, once the header is left out: a header's
-/// names and numbers take several times their text, whoever parses it.
+/// Returns the peak memory of reading, the size of the file without its header, and `true` if reading
+/// succeeded. The header is excluded because parsing its names and numbers takes several times their
+/// text.
 fn peak(bytes: &[u8]) -> (usize, usize, bool) {
     let before = NOW.load(Relaxed);
     MOST.store(before, Relaxed);
@@ -53,10 +55,10 @@ fn packed_file(pattern: Pattern, packed: Packed, float: FloatType) -> Vec<u8> {
     PackedFile { entries, metadata: Default::default() }.to_bytes().unwrap()
 }
 
-/// One test, since all tests of a file share the allocator.
+/// A single test, because all tests of a file share the allocator.
 #[test]
 fn memory_stays_within_twice_the_file() {
-    // Threads and their stacks are there from now on.
+    // Starts the threads, so that their stacks are not counted below.
     PackedFile::read(std::fs::read("tests/golden/hinm.safetensors").unwrap().as_slice()).unwrap();
     let reversed = |rows: usize| RowOrder::new((0..rows as u32).rev().collect()).unwrap();
     let dense = Mask::full(512, 2048).unwrap();
@@ -64,7 +66,7 @@ fn memory_stays_within_twice_the_file() {
     let few = Mask::from_fn(2048, 2048, |_, col| col == 7).unwrap();
     let narrow = Mask::from_fn(1 << 20, 1, |row, _| row == 3).unwrap();
     let shfl = Pattern::ShflBw { vector: 2, equal_groups: true };
-    // One row of many columns: its mask alone would be 8 MB.
+    // One row of many columns: its mask alone would take 8 MB.
     let wide = GroupedPacked::new((1, 1 << 26), 2, vec![12345], None, None, vec![1.0, 0.0]);
     let wide = packed_file(
         Pattern::VectorWise { vector: 2, equal_groups: true },
@@ -75,11 +77,11 @@ fn memory_stays_within_twice_the_file() {
         ("wide", wide),
         ("unstructured", file(Pattern::Unstructured {}, &dense, None, FloatType::F32)),
         ("unstructured bf16", file(Pattern::Unstructured {}, &dense, None, FloatType::BF16)),
-        // A mask of whole words would be eight times this file.
+        // A mask of whole words would be eight times the size of this file.
         ("narrow", file(Pattern::Unstructured {}, &narrow, None, FloatType::F32)),
         ("balanced f16", file(Pattern::Balanced { block: 32 }, &half, None, FloatType::F16)),
         ("shfl-bw", file(shfl, &half, Some(&reversed(512)), FloatType::F32)),
-        // A mask would be 60 times this file.
+        // A mask would be 60 times the size of this file.
         ("one column", file(shfl, &few, Some(&reversed(2048)), FloatType::BF16)),
     ] {
         let (peak, size, read) = peak(&bytes);
@@ -89,7 +91,7 @@ fn memory_stays_within_twice_the_file() {
         assert!(peak <= most, "{name}: {peak} bytes of memory for a file of {size}");
     }
 
-    // The same shapes claimed by a file that has nothing of them, and headers that claim anything.
+    // A truncated file that claims the same shapes, and a header that claims an arbitrary length.
     let small = file(Pattern::Balanced { block: 32 }, &half, None, FloatType::F32);
     let header = u64::from_le_bytes(small[..8].try_into().unwrap()) as usize;
     let cut = &small[..8 + header + 100];

@@ -1,4 +1,4 @@
-//! What the search for a Shfl-BW row order promises.
+//! Guarantees of the search for a Shfl-BW row order.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn kept(matrix: &Matrix, found: &Projection) -> f64 {
     Retained::measure(&matrix.weights, &found.mask).unwrap().l1
 }
 
-/// Both ways to count columns.
+/// Returns the pattern with equal groups and with unequal ones.
 fn shuffled(vector: usize) -> [Pattern; 2] {
     [true, false].map(|equal_groups| Pattern::ShflBw { vector, equal_groups })
 }
@@ -80,7 +80,7 @@ fn a_budget_is_kept_and_what_it_buys_is_never_less() {
     let longer = kept(&matrix, &project(&matrix, pattern, 0.75, &search(budget)));
     assert!(begin.elapsed() < Duration::from_secs(20), "took {:?}", begin.elapsed());
     assert!(longer >= plain - 1e-9, "{longer} < {plain}");
-    // No time at all: no shuffle at worst, and still a valid mask.
+    // With no time at all, the rows stay unshuffled at worst, and the mask is still valid.
     let hurried = project(&matrix, pattern, 0.75, &search(Some(Duration::ZERO)));
     pattern.check(&hurried.mask, hurried.row_order.as_ref()).unwrap();
     let unshuffled = Pattern::VectorWise { vector: 8, equal_groups: true };
@@ -111,12 +111,12 @@ fn scores_that_add_up_to_infinity_still_give_a_valid_mask() {
     }
 }
 
-/// The most that any grouping of the rows keeps.
+/// Returns the largest share that any grouping of the rows keeps.
 fn brute_force(matrix: &Matrix, pattern: Pattern, vector: usize, sparsity: f64) -> f64 {
     fn visit(left: &[u32], vector: usize, order: &mut Vec<u32>, each: &mut impl FnMut(&[u32])) {
         let Some((&first, others)) = left.split_first() else { return each(order) };
-        // The first row left, with every choice of companions. A short group may hold any row, so all
-        // choices are also made for it, at the end.
+        // Combines the first row left with every choice of companions. A short group may hold any row,
+        // so the caller tries all choices for it and adds it at the end.
         let size = vector.min(left.len());
         for bits in 0..1_u32 << others.len() {
             if bits.count_ones() as usize != size - 1 {
@@ -140,7 +140,7 @@ fn brute_force(matrix: &Matrix, pattern: Pattern, vector: usize, sparsity: f64) 
         let found = project(matrix, pattern, sparsity, &Search { start, ..Search::default() });
         best = best.max(kept(matrix, &found));
     };
-    // The rows of a short group are chosen first, since the recursion would force row 0 into a full one.
+    // Selects the rows of a short group first, because the recursion would force row 0 into a full one.
     let short = matrix.rows % vector;
     for bits in 0..1_u32 << matrix.rows {
         if bits.count_ones() as usize == short {
@@ -157,7 +157,7 @@ fn brute_force(matrix: &Matrix, pattern: Pattern, vector: usize, sparsity: f64) 
     best
 }
 
-/// Rows, vector: every grouping of so few rows can be tried.
+/// Generates `(rows, vector)`, with so few rows that every grouping can be tried.
 fn small() -> impl Strategy<Value = (usize, usize)> {
     prop_oneof![Just((4, 2)), Just((6, 2)), Just((6, 3)), Just((7, 3)), Just((8, 4)), Just((5, 2))]
 }

@@ -1,6 +1,84 @@
-//! Sparsity for Burn models, from training to deployment: configuration → plan → fine-tuning under masks → verified sparse
-//! checkpoint → sparse kernel that proves it ran.
-#![allow(clippy::module_inception)]
+//! Sparsity for [Burn](https://docs.rs/burn) models, from training to deployment: plan the masks of a model, fine-tune
+//! it under them, save a verified sparse checkpoint, and run it on sparse kernels that report what ran.
+//!
+//! # Prune in your training loop
+//!
+//! ```diff
+//! +use burn_sparse::prelude::*;
+//!
+//! +let pruning = PruneConfig::new(Pattern::shfl_bw(32), 0.75).with_ramp(Ramp::cubic(Epochs(8.0)));
+//! +let plan = Plan::new(&pruning, &model, Horizon::epochs(12, steps_per_epoch))?;
+//! +let mut model = plan.attach(model)?;
+//!  for batch in batches {
+//! -    let loss = loss(model.forward(batch));
+//! -    let grads = GradientsParams::from_grads(loss.backward(), &model);
+//! -    model = optimizer.step(1e-3, model, grads);
+//! +    let loss = loss(model.inner().forward(batch));
+//! +    let grads = GradientsParams::from_grads(loss.backward(), model.inner());
+//! +    model = model.optimizer_step(&mut optimizer, 1e-3, grads);
+//!  }
+//! +model.finish()?.save("model.safetensors")?;
+//! ```
+//!
+//! With burn-train (feature `train`), the loop stays as it is: [`Sparse<M>`](train::Sparse) is a `TrainStep` if `M` is
+//! one.
+//!
+//! # Deploy
+//!
+//! ```diff
+//! -use burn::nn::{Linear, LinearConfig};
+//! +use burn_sparse::nn::{Linear, LinearConfig};
+//!
+//! +let model = Checkpoint::read("model.safetensors")?.load(model)?;
+//! ```
+//!
+//! Layers then choose, for every size of input, the kernel that [`Costs`] predict to be fastest, the dense product
+//! included; [`nn::record_dispatch`] and [`measure::layers`] tell which one ran and why. No call of the library
+//! benchmarks anything: choices follow [`Costs::built_in`] until a program installs [`Costs::cached`], which measures
+//! the machine once.
+//!
+//! # Modules
+//!
+//! | module | content |
+//! |---|---|
+//! | [`pattern`] | patterns, masks, packed layouts, file format |
+//! | [`prune`] | pruning configuration and plan |
+//! | [`train`] | models under masks |
+//! | [`nn`] | layers that run sparse kernels; the rest of `burn::nn` |
+//! | [`checkpoint`] | reading, writing and importing parameters |
+//! | [`oneshot`] | pruning of a file, without training |
+//! | [`measure`] | latency and kernels of layers |
+//!
+//! # Terms
+//!
+//! | term | meaning |
+//! |---|---|
+//! | pattern | Set of masks that a kernel can exploit, such as [`Balanced`](pattern::Pattern::Balanced) or [`ShflBw`](pattern::Pattern::ShflBw). |
+//! | mask | Which weights of a matrix are kept; the others are dropped, and count as zeros. |
+//! | sparsity | Share of dropped weights, from 0 to 1. |
+//! | score | Importance of a weight, by which a mask is selected: its magnitude, or a [`Scorer`](train::Scorer)'s. |
+//! | block | Columns of a row that share a budget (Balanced), or a square of weights (block-wise). |
+//! | vector | Rows of a group in one column, kept or dropped together (vector-wise, Shfl-BW). |
+//! | group | Rows that keep the same columns. |
+//! | row order | Permutation that puts the rows of a group next to each other (Shfl-BW). |
+//! | ramp | Increase of the sparsity from zero to its target during training. |
+//! | regrow | Return of dropped weights to the mask. |
+//! | plan | Pattern, sparsity, and schedule of every parameter of a model. |
+//! | pack | To store only the kept weights, and their indices. |
+//! | kernel | Implementation of a product for one layout, device and instruction set. |
+//! | dispatch | Choice and run of a kernel for one call. |
+//! | costs | Model of the latency of every kernel, by which calls are dispatched. |
+//! | one-shot | Pruning at once, without training. |
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `train` | burn-train's `TrainStep` and `InferenceStep` for models under masks |
+//! | `plot` | masks as SVG, [`measure`]`::plot` |
+//! | `wgpu`, `vulkan`, `cuda` | kernels for GPUs |
+//! | `fusion`, `autotune` | Burn's kernel fusion, and the autotuning of its own products, on GPUs |
+
 pub mod checkpoint;
 pub mod measure;
 pub mod nn;

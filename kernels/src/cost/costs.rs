@@ -3,19 +3,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::curves::Curves;
+use super::curves::{Chosen, Curves};
 use crate::PackedShape;
 use crate::cpu::{CpuKernel, Isa};
-
-/// Kernel chosen for a call, with the predicted times.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Chosen {
-    pub(crate) kernel: CpuKernel,
-    /// Predicted seconds of a call.
-    pub(crate) sparse: f64,
-    /// Predicted seconds of the dense side.
-    pub(crate) dense: f64,
-}
 
 /// Costs of the CPU kernels and of the dense operators on a machine, by which [`select`](crate::select()) chooses.
 ///

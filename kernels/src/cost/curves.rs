@@ -2,10 +2,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Chosen;
 use crate::cpu::CpuKernel;
 use crate::cpu::weight::padded;
 use crate::{Layout, PackedShape};
+
+/// Kernel chosen for a call, with the predicted times.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chosen {
+    pub(crate) kernel: CpuKernel,
+    /// Predicted seconds of a call.
+    pub(crate) sparse: f64,
+    /// Predicted seconds of the dense side.
+    pub(crate) dense: f64,
+}
 
 /// Name of the curve of the dense side: Burn's product, or our convolution.
 pub(crate) const DENSE: &str = "dense";

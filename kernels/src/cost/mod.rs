@@ -11,4 +11,5 @@ mod costs;
 pub(crate) mod curves;
 
 pub use costs::Costs;
-pub(crate) use costs::{Chosen, Tables};
+pub(crate) use costs::Tables;
+pub(crate) use curves::Chosen;

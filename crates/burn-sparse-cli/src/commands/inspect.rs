@@ -33,7 +33,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         task: Recipe::of(&checkpoint)?.map(|recipe| recipe.task),
         sparsity: checkpoint.sparsity(),
         tensors: tensors(&checkpoint),
-        results: results,
+        results,
         recipe: checkpoint.provenance().recipe().map(String::from),
         plan: checkpoint.provenance().plan().cloned(),
     };

@@ -9,45 +9,45 @@ use serde::ser::{SerializeMap, Serializer};
 use super::FloatType;
 use super::container::METADATA;
 
-/// A tensor to write; its bytes are made piece by piece.
+/// Tensor to write; it is converted to bytes in pieces.
 #[derive(Debug, Clone)]
 pub struct Array<'a> {
-    /// Its shape.
+    /// Shape of the tensor.
     pub shape: Vec<usize>,
-    /// Its elements.
+    /// Elements of the tensor.
     pub data: Data<'a>,
 }
 
-/// The elements of an [`Array`].
+/// Elements of an [`Array`].
 #[derive(Debug, Clone)]
 pub enum Data<'a> {
-    /// Floats of this type.
+    /// Floats, written as this type.
     Floats(Cow<'a, [f32]>, FloatType),
-    /// Ids of two bytes each.
+    /// Ids, two bytes each.
     Ids16(Cow<'a, [u32]>),
-    /// Ids of four bytes each.
+    /// Ids, four bytes each.
     Ids32(Cow<'a, [u32]>),
-    /// Signed ids of eight bytes each.
+    /// Signed ids, eight bytes each.
     Ids64(Vec<i64>),
     /// Bytes.
     Bytes(Cow<'a, [u8]>),
 }
 
-/// Elements that become bytes at a time.
+/// Number of elements converted to bytes at a time.
 const PIECE: usize = 1 << 16;
 
 impl<'a> Array<'a> {
-    /// An array of floats.
+    /// Creates an array of floats.
     pub fn floats(shape: Vec<usize>, values: impl Into<Cow<'a, [f32]>>, float: FloatType) -> Self {
         Self { shape, data: Data::Floats(values.into(), float) }
     }
 
-    /// An array of bytes.
+    /// Creates an array of bytes.
     pub fn bytes(shape: Vec<usize>, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { shape, data: Data::Bytes(bytes.into()) }
     }
 
-    /// Ids below `limit` in the narrowest type.
+    /// Creates an array of ids below `limit`, in the narrowest type that holds them.
     pub(super) fn ids(shape: Vec<usize>, ids: &'a [u32], limit: usize) -> Self {
         let narrow = limit <= 1 << 16;
         Self { shape, data: if narrow { Data::Ids16(ids.into()) } else { Data::Ids32(ids.into()) } }
@@ -72,7 +72,7 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> u64 {
         (self.len() * self.dtype().bitsize() / 8) as u64
     }
@@ -105,10 +105,10 @@ fn pieces<T, const N: usize>(
 }
 
 /// Writes a safetensors file: wide types first, so that every array is aligned to its elements, then by
-/// name. Equal arrays and metadata give equal bytes.
+/// name. Equal arrays and metadata give bitwise identical files.
 ///
 /// # Errors
-/// What the system answers, and arrays whose shapes do not fit their elements.
+/// Returns an error if writing fails, or the shape of an array does not match its number of elements.
 pub fn write_safetensors(
     arrays: &BTreeMap<String, Array<'_>>,
     metadata: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Safetensors files, read in pieces: the safetensors crate itself wants the whole file in memory.
+//! Reads safetensors files in pieces; the safetensors crate itself requires the whole file in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,13 @@ use super::{FloatType, FormatError, Source};
 /// Largest header that is read, as in the safetensors crate.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Values that are decoded at a time.
+/// Number of values decoded at a time.
 const PIECE: usize = 1 << 16;
 
 pub(super) const METADATA: &str = "__metadata__";
 
-/// An open safetensors file: its header is read and proven to describe exactly the bytes there are.
+/// Open safetensors file whose header has been read and checked to describe exactly the bytes of the
+/// file.
 #[derive(Debug)]
 pub struct Safetensors<S> {
     source: S,
@@ -29,11 +30,12 @@ pub struct Safetensors<S> {
 }
 
 impl<S: Source> Safetensors<S> {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// When it claims more than there is, is no JSON of this form, names a tensor twice, or tensors
-    /// leave holes, overlap, or have other sizes than their shapes ask for.
+    /// Returns an error if the header claims more bytes than the file has, is not JSON of this form,
+    /// names a tensor twice, or describes tensors that leave holes, overlap, or differ in size from
+    /// their shapes.
     pub fn open(source: S) -> Result<Self, FormatError> {
         let size = source.size()?;
         let mut prefix = [0; 8];
@@ -62,30 +64,30 @@ impl<S: Source> Safetensors<S> {
         Ok(Self { source, turn: Mutex::default(), header, tensors, metadata })
     }
 
-    /// The header as it stands in the file, length and padding included.
+    /// Returns the header as stored in the file, including its length and padding.
     pub fn header(&self) -> &[u8] {
         &self.header
     }
 
-    /// The bytes of all tensors.
+    /// Returns the total number of bytes of all tensors.
     pub fn data_bytes(&self) -> u64 {
         self.tensors.last().map_or(0, |(_, info)| info.data_offsets.1 as u64)
     }
 
-    /// The tensors in the order of their bytes.
+    /// Returns the tensors in the order of their bytes.
     pub fn tensors(&self) -> &[(String, TensorInfo)] {
         &self.tensors
     }
 
-    /// The header's strings.
+    /// Returns the metadata strings of the header.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
 
-    /// The bytes of a tensor of this file.
+    /// Reads the bytes of a tensor of this file.
     ///
     /// # Errors
-    /// What the system answers.
+    /// Returns an error if reading fails.
     pub fn bytes(&self, info: &TensorInfo) -> std::io::Result<Vec<u8>> {
         let (from, to) = info.data_offsets;
         let _turn = self.turn();
@@ -94,16 +96,16 @@ impl<S: Source> Safetensors<S> {
         Ok(bytes)
     }
 
-    /// The values of a float tensor of this file.
+    /// Reads the values of a float tensor of this file.
     ///
     /// # Errors
-    /// What the system answers.
+    /// Returns an error if reading fails.
     pub fn floats(&self, info: &TensorInfo, float: FloatType) -> std::io::Result<Vec<f32>> {
         let (from, to) = info.data_offsets;
         let _turn = self.turn();
         let mut values = vec![0.0_f32; (to - from) / float.width()];
         if float == FloatType::F32 && cfg!(target_endian = "little") {
-            // No copy in between: what is read is what is kept.
+            // Avoids a copy by reading directly into the result.
             self.source.read_exact_at(bytemuck::cast_slice_mut(&mut values), self.at(from))?;
             return Ok(values);
         }
@@ -116,8 +118,8 @@ impl<S: Source> Safetensors<S> {
         Ok(values)
     }
 
-    /// One array is read at a time: a disk reads ahead of one reader, and meanwhile other threads check
-    /// what has been read.
+    /// Locks the source so that one array is read at a time: a disk reads ahead for a single reader,
+    /// and meanwhile other threads check what has been read.
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +129,8 @@ impl<S: Source> Safetensors<S> {
     }
 }
 
-/// Tensors must cover the data without holes or overlaps, each in as many bytes as its shape asks for.
+/// Checks that tensors cover the data without holes or overlaps, each with as many bytes as its shape
+/// requires.
 fn check_offsets(tensors: &[(String, TensorInfo)], length: u64) -> Result<(), String> {
     let mut end = 0;
     for (name, info) in tensors {

@@ -4,38 +4,38 @@ use crate::{Packed, Pattern};
 /// One parameter of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
-    /// Stored values, as the layer keeps them.
+    /// Dense values, as the layer stores them.
     Dense {
-        /// The layer that holds it: `Linear`, `Conv2d`, …
+        /// Layer that holds the parameter: `Linear`, `Conv2d`, …
         layer: String,
-        /// The stored shape.
+        /// Stored shape.
         shape: Vec<usize>,
-        /// The values.
+        /// Stored values.
         values: Vec<f32>,
-        /// Their type in the file.
+        /// Type of the values in the file.
         float: FloatType,
     },
-    /// A pruned weight.
+    /// Pruned weight.
     Packed(PackedEntry),
 }
 
-/// A pruned weight.
+/// Pruned weight in a packed layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackedEntry {
-    /// The layer that holds it.
+    /// Layer that holds the weight.
     pub layer: String,
-    /// How its stored weight is seen as a matrix.
+    /// View of the stored weight as a matrix.
     pub view: View,
-    /// The pattern its mask obeys.
+    /// Pattern that the mask obeys.
     pub pattern: Pattern,
-    /// Its kept values.
+    /// Kept values in the layout of the pattern.
     pub packed: Packed,
-    /// Their type in the file.
+    /// Type of the values in the file.
     pub float: FloatType,
 }
 
 impl Entry {
-    /// The stored shape of the dense parameter.
+    /// Returns the stored shape of the dense parameter.
     pub fn shape(&self) -> Vec<usize> {
         match self {
             Self::Dense { shape, .. } => shape.clone(),
@@ -43,7 +43,7 @@ impl Entry {
         }
     }
 
-    /// The layer that holds it.
+    /// Returns the layer that holds the parameter.
     pub fn layer(&self) -> &str {
         match self {
             Self::Dense { layer, .. } => layer,
@@ -51,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// The dense values, as the layer stores them.
+    /// Returns the dense values, as the layer stores them.
     pub fn stored(&self) -> Vec<f32> {
         match self {
             Self::Dense { values, .. } => values.clone(),
@@ -59,7 +59,7 @@ impl Entry {
         }
     }
 
-    /// The type of its values in the file.
+    /// Returns the type of the values in the file.
     pub fn float(&self) -> FloatType {
         match self {
             Self::Dense { float, .. } => *float,

@@ -2,53 +2,53 @@ use thiserror::Error;
 
 use crate::PatternError;
 
-/// Why a file was not read or not written.
+/// Error from reading or writing a file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// The system refuses.
+    /// I/O error.
     #[error(transparent)]
     System(#[from] std::io::Error),
-    /// The bytes are no safetensors file.
+    /// The bytes are not a complete safetensors file.
     #[error("no complete safetensors file: {reason}")]
     Safetensors {
-        /// What the reader found.
+        /// Problem that the reader found.
         reason: String,
     },
-    /// A safetensors file of someone else, or of another version.
+    /// The file is a safetensors file from another program, or of another format version.
     #[error("no burn-sparse checkpoint: metadata `{key}` is {found}, expected {expected}")]
     Metadata {
-        /// The key of the header's metadata.
+        /// Metadata key in the header.
         key: String,
-        /// What it holds.
+        /// Value found, or the reason why it is invalid.
         found: String,
-        /// What it should.
+        /// Value expected.
         expected: String,
     },
-    /// A tensor that is missing, superfluous, or of the wrong type or shape.
+    /// A tensor is missing, superfluous, or of the wrong type or shape.
     #[error("tensor {name}: {reason}")]
     Tensor {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// What was expected and found.
+        /// Expected and found properties.
         reason: String,
     },
-    /// A parameter that breaks its pattern.
+    /// A parameter violates its pattern.
     #[error("parameter {name}: {source}")]
     Pattern {
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// Why.
+        /// Underlying pattern error.
         source: PatternError,
     },
-    /// A mask that is not the one its hash was taken of.
+    /// The hash of a mask differs from the one in the file.
     #[error("parameter {name}: the mask's hash is {found}, the file says {expected}")]
     Hash {
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// What the metadata says.
+        /// Hash in the metadata.
         expected: String,
-        /// What the mask has.
+        /// Hash of the mask.
         found: String,
     },
 }

@@ -1,7 +1,8 @@
 use half::{bf16, f16};
 use safetensors::Dtype;
 
-/// The type of values in a file. In memory they are f32, which holds all of them exactly.
+/// Float type of values in a file. In memory, values are `f32`, which represents all of these types
+/// exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FloatType {
     /// IEEE single precision.
@@ -9,12 +10,12 @@ pub enum FloatType {
     F32,
     /// IEEE half precision.
     F16,
-    /// The upper half of an f32.
+    /// bfloat16: the upper half of an f32.
     BF16,
 }
 
 impl FloatType {
-    /// The float type that a file's tensor has, if it has one of these.
+    /// Returns the float type of a safetensors dtype, if it is one of these.
     pub fn of(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F32 => Some(Self::F32),
@@ -24,7 +25,7 @@ impl FloatType {
         }
     }
 
-    /// As safetensors names it.
+    /// Returns the corresponding safetensors dtype.
     pub fn dtype(self) -> Dtype {
         match self {
             Self::F32 => Dtype::F32,
@@ -33,7 +34,7 @@ impl FloatType {
         }
     }
 
-    /// Bytes of a value.
+    /// Returns the number of bytes per value.
     pub fn width(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -41,7 +42,7 @@ impl FloatType {
         }
     }
 
-    /// Little-endian bytes as values; `into` has one place for each.
+    /// Decodes little-endian bytes into `into`, which has one element per value.
     pub fn decode(self, bytes: &[u8], into: &mut [f32]) {
         let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
         match self {
@@ -59,7 +60,7 @@ impl FloatType {
         }
     }
 
-    /// Values as little-endian bytes, rounded to the nearest of this type.
+    /// Encodes values as little-endian bytes, rounded to the nearest value of this type.
     pub fn encode(self, values: &[f32]) -> Vec<u8> {
         match self {
             Self::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),

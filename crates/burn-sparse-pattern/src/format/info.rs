@@ -3,13 +3,13 @@ use serde::{Deserialize, Serialize};
 use super::View;
 use crate::Pattern;
 
-/// The version of the format.
+/// Version of the format.
 pub(super) const VERSION: &str = "1";
 
 pub(super) const VERSION_KEY: &str = "burn-sparse.version";
 pub(super) const TENSORS_KEY: &str = "burn-sparse.tensors";
 
-/// What the metadata says of one parameter.
+/// Metadata of one parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ParameterInfo {
@@ -19,7 +19,7 @@ pub(super) struct ParameterInfo {
     pub(super) packed: Option<PackedInfo>,
 }
 
-/// What the metadata says of a packed parameter.
+/// Metadata of a packed parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PackedInfo {
@@ -27,7 +27,7 @@ pub(super) struct PackedInfo {
     pub(super) view: View,
     pub(super) sparsity: f64,
     pub(super) mask_hash: String,
-    /// Kept weights of a full block, for patterns that count by block.
+    /// Kept weights per full block, for patterns that count by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! Which arrays a packed layout is on disk.
+//! Arrays that store a packed layout on disk.
 
 use safetensors::Dtype;
 
@@ -8,7 +8,7 @@ use crate::{
     UnstructuredPacked,
 };
 
-/// The arrays of a packed parameter, by the suffix of their names.
+/// Returns the arrays of a packed parameter with the suffixes of their names.
 pub(super) fn arrays(entry: &PackedEntry) -> Vec<(&'static str, Array<'_>)> {
     let float = entry.float;
     match &entry.packed {
@@ -60,26 +60,26 @@ fn row_order(order: &RowOrder) -> Array<'_> {
     Array::ids(vec![order.rows()], order.as_slice(), order.rows())
 }
 
-/// Hands out the arrays of one parameter, each in the type that its layout asks for.
+/// Access to the arrays of one parameter, each in the type that its layout requires.
 pub(super) trait Arrays {
-    /// The values, and their type.
+    /// Reads the values and their type.
     fn values(&mut self) -> Result<(Vec<f32>, FloatType), FormatError>;
-    /// Ids of U16 or U32.
+    /// Reads ids stored as U16 or U32.
     fn ids(&mut self, suffix: &str) -> Result<Vec<u32>, FormatError>;
-    /// Bytes.
+    /// Reads bytes.
     fn bytes(&mut self, suffix: &str) -> Result<Vec<u8>, FormatError>;
-    /// Whether there is an array of this name.
+    /// Returns `true` if there is an array with this suffix.
     fn has(&self, suffix: &str) -> bool;
-    /// The description of this parameter lacks something.
+    /// Returns the error for something that the description of this parameter lacks.
     fn lacks(&self, what: &str) -> FormatError;
-    /// An error of this parameter.
+    /// Returns the error of this parameter for a pattern error.
     fn fail(&self, source: crate::PatternError) -> FormatError;
 }
 
-/// The types of ids.
+/// Types of ids.
 pub(super) const IDS: [Dtype; 2] = [Dtype::U16, Dtype::U32];
 
-/// Puts the arrays of a parameter together, and proves that they are a packed matrix.
+/// Assembles a packed matrix from the arrays of a parameter, and checks it against the pattern.
 pub(super) fn packed(
     shape: (usize, usize),
     pattern: &Pattern,

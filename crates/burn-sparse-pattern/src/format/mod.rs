@@ -1,9 +1,10 @@
-//! The checkpoint format: safetensors files of packed and dense parameters, read and written without any
+//! Checkpoint format: safetensors files of packed and dense parameters, read and written without a
 //! tensor library.
 //!
 //! # Format, version 1
 //!
-//! A [safetensors](https://github.com/huggingface/safetensors) file. All numbers are little-endian.
+//! A checkpoint is a [safetensors](https://github.com/huggingface/safetensors) file. All numbers are
+//! little-endian.
 //!
 //! ```text
 //! ┌─────────────┬──────────────────────────────┬────────────────────────────────────────────┐
@@ -18,12 +19,12 @@
 //!                      ├─ "burn-sparse.tensors": JSON, one entry for each parameter P
 //!                      │    "P": {"layer": "Linear", "shape": [stored shape],
 //!                      │          "packed": {"pattern", "view", "sparsity", "mask_hash", "kept"}}
-//!                      └─ others, as the writer likes: recipe, plan, results, tool
+//!                      └─ others, chosen by the writer: recipe, plan, results, tool
 //! ```
 //!
-//! A dense parameter `P` (no `packed`) is one array of its name and stored shape. A packed one is the
-//! matrix `[rows = outputs, cols = reduction]` that `view` makes of the stored shape, in the arrays of
-//! its pattern's layout:
+//! A dense parameter `P` (without `packed`) is one array with its name and stored shape. A packed
+//! parameter is the matrix `[rows = outputs, cols = reduction]` that `view` makes of the stored shape,
+//! stored in the arrays of its pattern's layout:
 //!
 //! ```text
 //! unstructured                     values   [kept]              row by row, columns ascending
@@ -33,31 +34,35 @@
 //!                                  indices  u8 [rows, kept/row] column within its block, below `block`
 //!
 //! shfl-bw, vector-wise, block-wise values   [columns, vector]   a column's values in the group's rows
-//!   group g holds the places       columns  id [columns]        group after group, ascending in a group
-//!   g·vector .. (g+1)·vector;      group_offsets u32 [groups+1] from 0 to columns, rising; only where
-//!   the rows that the last one                                  groups keep different counts
-//!   lacks are zeros                row_order id [rows]          the row at every place; shfl-bw
+//!   group g holds the positions    columns  id [columns]        group by group, ascending in a group
+//!   g·vector .. (g+1)·vector;      group_offsets u32 [groups+1] from 0 to columns, non-decreasing; only if
+//!   missing rows of the last                                    groups keep different counts
+//!   group are zeros                row_order id [rows]          the row at each position; shfl-bw only
 //!
-//! hinm                             values   [rows, kept/row]    place by place, run by run
+//! hinm                             values   [rows, kept/row]    position by position, run by run
 //!                                  indices  u8 [rows, kept/row] position within the run, below `of`
-//!                                  columns  id [groups·runs, of] rising within a run, run after run
-//!                                  row_order id [rows]          the row at every place
+//!                                  columns  id [groups·runs, of] non-decreasing in a run, runs ascending
+//!                                  row_order id [rows]          the row at each position
 //! ```
 //!
 //! | field | type | range |
 //! |---|---|---|
 //! | values | F32, F16 or BF16 | any; kept zeros are stored |
-//! | id | U16 where all ids are below 2^16 (`cols` or `rows` up to 65 536), else U32 | below `cols` or `rows` |
+//! | id | U16 if all ids are below 2^16 (`cols` or `rows` up to 65 536), else U32 | below `cols` or `rows` |
 //! | `pattern` | `{"kind": …}` as in a recipe | see [`Pattern`](crate::Pattern) |
 //! | `view` | `{"linear": {"rows", "cols"}}` or `{"conv": {"rows", "channels", "kernel"}}` | `rows·cols` below 2^32 |
 //! | `sparsity` | number | share of zeros, for readers of the header |
-//! | `mask_hash` | 16 hexadecimal digits | the first 8 bytes of SHA-256 over `rows` and `cols` as u64 and the mask's rows, each padded to 64-bit words, lowest column in the lowest bit |
-//! | `kept` | whole number | kept weights of a full block; balanced and n-of-m |
+//! | `mask_hash` | 16 hexadecimal digits | see below |
+//! | `kept` | whole number | kept weights per full block; balanced and n-of-m |
 //!
-//! A reader refuses other versions, unknown keys in the description of a parameter, arrays that belong to
-//! no parameter or to two, names that occur twice, ids out of range or out of order, row orders that are
-//! no permutation, masks that break their pattern or miss their hash, and more mask bits than 2^26 and 2^12
-//! for every byte of arrays. It takes ids and group offsets of either width.
+//! `mask_hash` is the first 8 bytes of SHA-256 over `rows` and `cols` as u64 and the mask's rows, each padded
+//! to 64-bit words, lowest column in the lowest bit.
+//!
+//! A reader rejects other versions, unknown keys in the description of a parameter, arrays that belong
+//! to no parameter or to two, duplicate names, ids out of range or out of order, row orders that are
+//! not permutations, masks that violate their pattern or do not match their hash, and masks with more
+//! bits in total than 2^26 plus 2^12 for every byte of arrays. It accepts ids and group offsets of
+//! either width.
 //!
 //! ```
 //! use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, View};

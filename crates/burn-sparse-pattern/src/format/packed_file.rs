@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use super::Entry;
 
-/// What a file holds: parameters, packed or dense, and strings about them.
+/// Contents of a file: packed or dense parameters, and metadata strings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PackedFile {
-    /// Every parameter by its path.
+    /// Parameters by path.
     pub entries: BTreeMap<String, Entry>,
-    /// The header's strings but those that describe the parameters.
+    /// Metadata strings of the header, except those that describe the parameters.
     pub metadata: BTreeMap<String, String>,
 }

@@ -17,19 +17,19 @@ use crate::{Pattern, PatternError};
 
 impl PackedFile {
     /// Reads a file in pieces and checks everything in it: lengths, ids, orders, patterns, mask hashes.
-    /// Arrays take no more memory than the file has bytes, twice that where values are of two bytes; the
-    /// header's JSON takes several times its length while it is read.
+    /// The arrays take no more memory than the size of the file, or twice that for two-byte values;
+    /// parsing the JSON header takes several times its length.
     ///
     /// # Errors
-    /// Names the tensor, what was expected and what was found.
+    /// Returns an error that names the tensor, and what was expected and found.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FormatError> {
         Self::read(File::open(path)?)
     }
 
-    /// As [`Self::open`], from any source.
+    /// Reads a file from any source, like [`Self::open`].
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same as [`Self::open`].
     pub fn read(source: impl Source) -> Result<Self, FormatError> {
         Reader { file: Safetensors::open(source)? }.read()
     }
@@ -106,7 +106,7 @@ fn entry<S: Source>(
     if found != mask_hash {
         return Err(FormatError::Hash { name: name.into(), expected: mask_hash, found });
     }
-    // Decimal digits may cost the last bit.
+    // Allows for rounding error, because the decimal digits may lose the last bit.
     let found = packed.sparsity();
     if (found - sparsity).abs() > 1e-12 {
         return wrong(format!("sparsity is {sparsity}, the mask has {found}"));
@@ -114,10 +114,10 @@ fn entry<S: Source>(
     Ok(Entry::Packed(PackedEntry { layer, view, pattern, packed, float }))
 }
 
-/// The arrays of the parameter `name`.
+/// Arrays of the parameter `name`.
 struct Tensors<'a, S> {
     file: &'a Safetensors<S>,
-    /// All of the file, and whether somebody has taken them.
+    /// All tensors of the file, each with a flag that is set once it has been taken.
     tensors: &'a BTreeMap<&'a str, (&'a TensorInfo, AtomicBool)>,
     name: &'a str,
 }
@@ -130,7 +130,7 @@ impl<'a, S: Source> Tensors<'a, S> {
     fn take(&self, suffix: &str) -> Result<&'a TensorInfo, FormatError> {
         let name = self.full_name(suffix);
         match self.tensors.get(name.as_str()) {
-            // Before it is read: a file may not have its arrays read twice.
+            // Set before reading, so that no array can be read twice.
             Some((_, taken)) if taken.swap(true, Relaxed) => {
                 Err(FormatError::tensor(name, "belongs to two parameters"))
             }

@@ -1,18 +1,18 @@
 use std::fs::File;
 use std::io;
 
-/// Bytes that can be read anywhere, by several threads at once.
+/// Bytes with random access, readable by several threads at once.
 pub trait Source: Sync {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     ///
     /// # Errors
-    /// What the system answers.
+    /// Returns an I/O error if the size cannot be determined.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `into` from `offset` on.
+    /// Fills `into` with the bytes that start at `offset`.
     ///
     /// # Errors
-    /// What the system answers, and an unexpected end.
+    /// Returns an I/O error if reading fails, or the source ends too early.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-/// A JSON object none of whose keys occurs twice; most readers silently take the last.
+/// JSON object without duplicate keys; most readers silently take the last value of a duplicate key.
 pub(super) struct Unique<V>(pub(super) BTreeMap<String, V>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {

@@ -2,49 +2,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::Axes;
 
-/// How a stored weight is seen as a matrix `[rows = outputs, cols = reduction]`.
+/// View of a stored weight as a matrix `[rows = outputs, cols = reduction]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum View {
-    /// A linear layer that stores `[cols, rows]`, as Burn's does.
+    /// Linear layer that stores `[cols, rows]`, as Burn's does.
     Linear {
-        /// Outputs.
+        /// Number of outputs.
         rows: usize,
-        /// Inputs.
+        /// Number of inputs.
         cols: usize,
     },
-    /// A layer that stores `[rows, channels, kernel…]`; columns are `kernel…` by `channels`, the channel
-    /// fastest. Without a kernel, PyTorch's linear layer.
+    /// Layer that stores `[rows, channels, kernel…]`; columns are `kernel…` by `channels`, with the
+    /// channel varying fastest. With an empty kernel, this is PyTorch's linear layer.
     Conv {
-        /// Output channels.
+        /// Number of output channels.
         rows: usize,
-        /// Input channels of a group.
+        /// Number of input channels per group.
         channels: usize,
-        /// The kernel's sides.
+        /// Size of the kernel along each axis.
         kernel: Vec<usize>,
     },
 }
 
 impl View {
-    /// Outputs.
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         match self {
             Self::Linear { rows, .. } | Self::Conv { rows, .. } => *rows,
         }
     }
 
-    /// Reduction.
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         match self {
             Self::Linear { cols, .. } => *cols,
-            // Saturating: a file may claim any kernel, and what is too large is refused as such.
+            // Saturates because a file may claim any kernel; a view that is too large is rejected
+            // later.
             Self::Conv { channels, kernel, .. } => {
                 kernel.iter().fold(*channels, |cols, side| cols.saturating_mul(*side))
             }
         }
     }
 
-    /// The axes that distributions by shape look at.
+    /// Returns the axes that distributions by shape depend on.
     pub fn axes(&self) -> Axes {
         match self {
             Self::Linear { rows, cols } => Axes { outputs: *rows, inputs: *cols, kernel: vec![] },
@@ -54,21 +55,21 @@ impl View {
         }
     }
 
-    /// The stored elements as a row-major matrix.
+    /// Converts the stored elements to a row-major matrix.
     pub fn to_matrix<T: Copy + Default>(&self, stored: &[T]) -> Vec<T> {
         let mut matrix = vec![T::default(); stored.len()];
         self.swaps(|stored_at, matrix_at| matrix[matrix_at] = stored[stored_at]);
         matrix
     }
 
-    /// A row-major matrix as the layer stores it.
+    /// Converts a row-major matrix to the order in which the layer stores it.
     pub fn to_stored<T: Copy + Default>(&self, matrix: &[T]) -> Vec<T> {
         let mut stored = vec![T::default(); matrix.len()];
         self.swaps(|stored_at, matrix_at| stored[stored_at] = matrix[matrix_at]);
         stored
     }
 
-    /// The shape that the layer stores.
+    /// Returns the shape that the layer stores.
     pub fn stored_shape(&self) -> Vec<usize> {
         match self {
             Self::Linear { rows, cols } => vec![*cols, *rows],
@@ -78,7 +79,7 @@ impl View {
         }
     }
 
-    /// Where the layer stores the element of a row and column.
+    /// Returns the stored index of the element at a row and column.
     pub fn stored_index(&self, row: usize, col: usize) -> usize {
         match self {
             Self::Linear { rows, .. } => col * rows + row,
@@ -89,8 +90,8 @@ impl View {
         }
     }
 
-    /// Calls `each(stored index, matrix index)` for every element, in square tiles: a transposition
-    /// that strides through memory one element at a time would miss the cache at each.
+    /// Calls `each(stored index, matrix index)` for every element, in square tiles. Avoids the cache
+    /// miss per element of a transposition that strides through memory one element at a time.
     fn swaps(&self, mut each: impl FnMut(usize, usize)) {
         const TILE: usize = 32;
         let (rows, cols) = (self.rows(), self.cols());

@@ -6,19 +6,19 @@ use super::{Array, Entry, FormatError, PackedFile, layouts, plausible, write_saf
 use crate::Packed;
 
 impl PackedFile {
-    /// Writes the file. Equal contents give equal bytes.
+    /// Writes the file. Equal contents give bitwise identical files.
     ///
     /// # Errors
-    /// When a packed parameter breaks its declared pattern, two arrays would have one name, or the
-    /// system refuses; nothing is written in the first two cases.
+    /// Returns an error if a packed parameter violates its declared pattern, two arrays would have the
+    /// same name, or writing fails; nothing is written in the first two cases.
     pub fn write(&self, out: &mut dyn Write) -> Result<(), FormatError> {
         write_parameters(&self.entries, &self.metadata, out)
     }
 
-    /// The bytes that [`Self::write`] writes.
+    /// Returns the bytes that [`Self::write`] writes.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// Same as [`Self::write`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, FormatError> {
         let mut bytes = Vec::new();
         self.write(&mut bytes)?;
@@ -26,10 +26,11 @@ impl PackedFile {
     }
 }
 
-/// As [`PackedFile::write`], of parameters that need not be moved into one.
+/// Writes a file like [`PackedFile::write`], from parameters that need not be moved into a
+/// [`PackedFile`].
 ///
 /// # Errors
-/// As [`PackedFile::write`].
+/// Same as [`PackedFile::write`].
 pub fn write_parameters(
     entries: &BTreeMap<String, Entry>,
     metadata: &BTreeMap<String, String>,

@@ -3,20 +3,20 @@ use rayon::prelude::*;
 
 use crate::grouping::assign::assign;
 use crate::grouping::canonical::{Canonical, Groups};
+use crate::grouping::keep::Keep;
 use crate::grouping::threshold::select;
-use crate::pattern::kinds::vector_wise::Keep;
 
-/// How wide the border between kept and dropped columns is at first, in standard deviations of a
-/// group's sums. Found by experiment: 1 and 4 keep less, on trained and on random weights.
+/// Initial width of the border between kept and dropped columns, in standard deviations of a group's
+/// sums. Found by experiment: 1 and 4 keep less, on trained and on random weights.
 pub(crate) const WIDEST: f32 = 2.0;
 
-/// How much of each column every group counts: `[groups, cols]`, 1 for a kept column, 0 for a dropped
-/// one, something between for those near its threshold while that border is soft.
+/// Weight of every column in every group, `[groups, cols]`: 1 for a kept column, 0 for a dropped one,
+/// and a value in between for those near the threshold while the border is soft.
 pub(crate) struct Columns(pub(crate) Vec<f32>);
 
 impl Columns {
-    /// The columns of groups, with a border of `width` standard deviations; none is the hard border
-    /// of a mask.
+    /// Computes the columns of groups, with a border of `width` standard deviations; a width of 0 gives
+    /// the hard border of a mask.
     pub(crate) fn of(rows: &Canonical<'_>, keep: Keep, groups: &Groups, width: f32) -> Self {
         let cols = rows.cols();
         let mut columns = vec![0.0_f32; groups.len() * cols];
@@ -43,7 +43,8 @@ impl Columns {
         Self(columns)
     }
 
-    /// Groups of exactly the given sizes whose rows count most in these columns.
+    /// Assigns rows to groups of exactly the given sizes, by the score that each row keeps in these
+    /// columns.
     pub(crate) fn assign(&self, rows: &Canonical<'_>, sizes: &[usize]) -> Groups {
         let gains = self.gains(rows, sizes.len());
         let wishes = |rank: u32| &gains[rows.stored_at(rank) * sizes.len()..][..sizes.len()];
@@ -55,7 +56,7 @@ impl Columns {
         groups
     }
 
-    /// What every stored row would keep in every group, `[rows, groups]`.
+    /// Computes the score that every stored row would keep in every group, `[rows, groups]`.
     fn gains(&self, canonical: &Canonical<'_>, groups: usize) -> Vec<f32> {
         let (rows, cols) = (canonical.rows(), canonical.cols());
         let mut gains = vec![0.0_f32; rows * groups];
@@ -84,13 +85,13 @@ impl Columns {
                 Parallelism::Rayon(0),
             );
         }
-        // A sum of finite scores may overflow.
+        // The sum of finite scores may overflow.
         gains.iter_mut().for_each(|gain| *gain = gain.min(f32::MAX));
         gains
     }
 }
 
-/// Turns sums into shares: a ramp from 0 to 1 around the threshold.
+/// Converts sums to column weights: a ramp from 0 to 1 around the threshold.
 fn soften(sums: &mut [f32], threshold: f32, width: f32) {
     let mean = sums.iter().map(|&sum| f64::from(sum)).sum::<f64>() / sums.len() as f64;
     let square = |&sum: &f32| (f64::from(sum) - mean).powi(2);

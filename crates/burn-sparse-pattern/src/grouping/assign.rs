@@ -1,14 +1,14 @@
-/// How near to optimal an assignment is, as a share of the mean spread of gains.
+/// Tolerated distance of an assignment from the optimum, as a share of the mean spread of gains.
 const STEP: f32 = 0.02;
 
-/// Bids per row after which the rest is placed greedily.
+/// Number of bids per row after which the remaining rows are placed greedily.
 const PATIENCE: usize = 200;
 
-/// Assigns every row to a group of exactly the given size so that the sum of their gains is nearly
-/// the largest: an auction (Bertsekas, "The auction algorithm for the transportation problem",
-/// 1989), in which rows bid for places and groups drop their lowest bidder.
+/// Assigns every row to a group so that all groups have exactly the given sizes and the sum of gains is
+/// nearly the largest. Uses an auction (Bertsekas, "The auction algorithm for the transportation
+/// problem", 1989), in which rows bid for places and groups drop their lowest bidder.
 ///
-/// `wishes` are the gains of one row, a group each; the answer is the group of every row.
+/// `wishes` returns the gains of one row, one per group. Returns the group of every row.
 pub(crate) fn assign<'a>(
     rows: usize,
     wishes: impl Fn(u32) -> &'a [f32],
@@ -46,7 +46,7 @@ pub(crate) fn assign<'a>(
     group_of
 }
 
-/// The best open group after prices, and how far it leads the second best.
+/// Returns the open group with the best gain minus price, and its lead over the second best.
 fn best_two(wishes: &[f32], prices: &[f32], open: impl Fn(usize) -> bool) -> (usize, f32) {
     let (mut best, mut first, mut second) = (0, f32::NEG_INFINITY, f32::NEG_INFINITY);
     for (group, (wish, price)) in wishes.iter().zip(prices).enumerate() {
@@ -69,7 +69,7 @@ fn lowest(held: &[(f32, u32)]) -> usize {
     (0..held.len()).min_by(by_bid).unwrap_or(0)
 }
 
-/// The smallest raise of a bid, from the mean distance between a row's best and mean gain.
+/// Computes the smallest increment of a bid, from the mean distance between a row's best and mean gain.
 fn step<'a>(rows: usize, wishes: impl Fn(u32) -> &'a [f32]) -> f32 {
     let spread = |row: u32| {
         let wishes = wishes(row);

@@ -1,10 +1,11 @@
 use crate::grouping::simd;
 use crate::{RowOrder, Scores};
 
-/// The rows of a matrix in an order that only their content decides, so that a search which visits
-/// them in this order finds the same groups however the rows were permuted.
+/// Rows of a matrix in an order that depends only on their content, so that a search that visits them
+/// in this order finds the same groups however the rows are permuted.
 ///
-/// A row's place in it is its *rank*; the search speaks of ranks until its result is written down.
+/// The index of a row in this order is its *rank*; the search works with ranks until it returns its
+/// result.
 pub(crate) struct Canonical<'a> {
     scores: Scores<'a>,
     rows: Vec<u32>,
@@ -16,7 +17,7 @@ pub(crate) type Groups = Vec<Vec<u32>>;
 impl<'a> Canonical<'a> {
     pub(crate) fn new(scores: &Scores<'a>) -> Self {
         let mut rows: Vec<u32> = (0..scores.rows() as u32).collect();
-        // Scores are not NaN, and a row that equals another may stand on either side of it.
+        // Scores are never NaN, and the relative order of equal rows does not matter.
         rows.sort_by(|&a, &b| {
             let (a, b) = (scores.row(a as usize), scores.row(b as usize));
             a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal)
@@ -32,12 +33,12 @@ impl<'a> Canonical<'a> {
         self.scores.cols()
     }
 
-    /// The scores as they are stored, by row and not by rank.
+    /// Returns the scores as stored, by row and not by rank.
     pub(crate) fn stored(&self) -> &'a [f32] {
         self.scores.values()
     }
 
-    /// Where the row of a rank is stored.
+    /// Returns the row at which a rank is stored.
     pub(crate) fn stored_at(&self, rank: u32) -> usize {
         self.rows[rank as usize] as usize
     }
@@ -46,24 +47,24 @@ impl<'a> Canonical<'a> {
         self.scores.row(self.stored_at(rank))
     }
 
-    /// How many jobs that each read so many rows are worth a thread of their own.
+    /// Returns the minimum number of jobs per thread, if each job reads `rows_each` rows.
     pub(crate) fn jobs(&self, rows_each: usize) -> usize {
         const SCORES: usize = 1 << 16;
         (SCORES / (rows_each * self.cols())).max(1)
     }
 
-    /// The score of every V x 1 vector of one group.
+    /// Computes the score of every V x 1 vector of one group.
     pub(crate) fn sums(&self, group: &[u32]) -> Vec<f32> {
         let mut sums = vec![0.0_f32; self.cols()];
         for &rank in group {
             simd::add(&mut sums, self.row(rank));
         }
-        // Finite scores can add up to infinity, which would no longer rank.
+        // Finite scores can sum to infinity, which would no longer rank.
         sums.iter_mut().for_each(|sum| *sum = sum.min(f32::MAX));
         sums
     }
 
-    /// The groups of an order, ranks ascending.
+    /// Returns the groups of an order, as ascending ranks.
     pub(crate) fn groups(&self, order: &RowOrder, vector: usize) -> Groups {
         let mut rank_of = vec![0_u32; self.rows()];
         for (rank, &row) in self.rows.iter().enumerate() {
@@ -77,8 +78,8 @@ impl<'a> Canonical<'a> {
         order.groups(vector).map(ranks).collect()
     }
 
-    /// Rows ascending within a group, groups by their first row, the short group last: equal groupings
-    /// give equal orders.
+    /// Returns the row order of groups: rows ascending within a group, groups by their first row, the
+    /// short group last. Equal groupings give equal orders.
     pub(crate) fn order(&self, groups: &Groups) -> RowOrder {
         let full = groups[0].len();
         let stored = |group: &Vec<u32>| {

@@ -1,4 +1,4 @@
-/// How much of each step a search does, by the matrix's shape.
+/// Amount of work in each step of a search, derived from the shape of the matrix.
 pub(super) struct Effort {
     pub(super) starts: usize,
     pub(super) soft: usize,
@@ -8,7 +8,8 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Fitted to 4096 x 4096 in groups of 32: well under a second cold, 0.2 seconds warm, on two cores.
+    /// Computes the effort. Tuned for 4096 x 4096 in groups of 32: well under a second for a cold
+    /// start, 0.2 seconds for a warm start, on two cores.
     pub(super) fn new(share: f64, warm: bool, rows: usize, cols: usize, groups: usize) -> Self {
         let scores = rows as f64 * cols as f64;
         let assignment = scores * groups as f64;
@@ -21,8 +22,9 @@ impl Effort {
             return Self { starts: 1, soft: 0, hard: 2, rounds, annealed: 0 };
         }
         Self {
-            // A small matrix is searched again from other rows: it costs nothing, and only there does
-            // one start's luck show: most where a few rows leave little choice of seeds.
+            // A small matrix is searched again from other rows: this is cheap, and only there does the
+            // result depend on the luck of one start, most of all if a few rows leave little choice of
+            // seeds.
             starts: times(2e6, scores, 1, 16).max(times(8e3, scores, 0, 128)),
             soft: times(1.3e10, assignment, 3, 24),
             hard: 2,

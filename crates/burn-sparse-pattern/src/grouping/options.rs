@@ -2,20 +2,22 @@ use std::time::Duration;
 
 use crate::RowOrder;
 
-/// How a row order is searched.
+/// Options of the search for a row order.
 ///
-/// Without a budget the work depends on the shape alone, and the same scores, start and seed find the
-/// same order on every machine and with any number of threads. With one the clock decides.
+/// Without a budget, the work depends on the shape alone, and the same scores, start and seed give the
+/// same order on every machine and with any number of threads. With a budget, the result depends on the
+/// clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
-    /// Seeds the first groups and the order in which groups meet.
+    /// Seed of the first groups and of the order in which groups are paired.
     pub seed: u64,
-    /// Where the search starts.
+    /// Starting point of the search.
     pub start: Start<'a>,
-    /// Goes on until this much time has passed, or stops then with the best so far.
+    /// Time budget: the search continues until it is spent, or stops at that time with the best order
+    /// so far.
     pub budget: Option<Duration>,
-    /// How much work is done, as a share of the usual: less where a better order would soon be searched
-    /// again, as along a ramp.
+    /// Amount of work relative to the default. Less is enough if the order will soon be searched again,
+    /// as along a ramp.
     pub effort: f64,
 }
 
@@ -25,14 +27,15 @@ impl Default for Search<'_> {
     }
 }
 
-/// Where a search for a row order starts.
+/// Starting point of a search for a row order.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Start<'a> {
-    /// From nothing.
+    /// No previous order.
     #[default]
     Cold,
-    /// From an order found before, as in a ramp's next update: a small part of a cold search's work.
+    /// An order found before, as for the next update of a ramp; takes a small part of the work of a
+    /// cold start.
     Warm(&'a RowOrder),
-    /// With this order, unchanged.
+    /// This order, unchanged.
     Fixed(&'a RowOrder),
 }

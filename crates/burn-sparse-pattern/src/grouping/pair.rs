@@ -5,26 +5,28 @@ use crate::grouping::canonical::Canonical;
 use crate::grouping::simd;
 use crate::grouping::threshold::{Best, refine, select};
 
-/// Rows of each group that are tried against those of the other: the most willing to move.
+/// Number of rows of each group that are tried against those of the other: those that gain most by
+/// moving.
 const WILLING: usize = 8;
 
-/// Exchanges that look profitable and are tried in earnest before a pair is left alone.
+/// Number of seemingly profitable exchanges that are evaluated before a pair is left alone.
 const TRIES: usize = 4;
 
-/// A gain below this share of the pair's score may be rounding.
+/// Gain, as a share of the pair's score, below which it may be rounding error.
 const TOO_SMALL: f64 = 1e-6;
 
-/// What two groups may keep.
+/// Limit on the columns that two groups may keep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
-    /// As many columns each.
+    /// The same number of columns in each group.
     Each(usize),
-    /// What lies above the threshold of the whole matrix, which two groups hardly move. What counts is
-    /// then the score above it: columns at the threshold are as good as those kept elsewhere.
+    /// All columns above the threshold of the whole matrix, which two groups hardly change. The
+    /// objective is then the score above the threshold: columns at the threshold are as good as those
+    /// kept elsewhere.
     Above(f32),
 }
 
-/// Two groups that exchange rows, one against one, by what the pair keeps.
+/// Two groups that exchange rows, one for one, to increase the score that the pair keeps.
 pub(crate) struct Pair<'a> {
     rows: &'a Canonical<'a>,
     limit: Limit,
@@ -35,7 +37,7 @@ pub(crate) struct Pair<'a> {
     scratch: Vec<u32>,
 }
 
-/// What a pair keeps, and from which sums on each of its groups keeps a column.
+/// Score that a pair keeps, and the threshold from which on each of its groups keeps a column.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     total: f64,
@@ -55,10 +57,11 @@ impl<'a> Pair<'a> {
         self.groups
     }
 
-    /// Exchanges rows while that raises what the pair keeps; returns how often it did.
+    /// Exchanges rows while that increases the score of the pair; returns the number of exchanges.
     pub(crate) fn descend(&mut self) -> usize {
         let mut exchanges = 0;
-        // Each exchange gains, so this ends; the bound only keeps one pair from holding up the rest.
+        // Every exchange gains, so this terminates; the bound only prevents one pair from delaying the
+        // others.
         while exchanges < self.groups[0].len() && self.exchange_best() {
             exchanges += 1;
         }
@@ -79,8 +82,8 @@ impl<'a> Pair<'a> {
         false
     }
 
-    /// The places in each group whose rows would keep most, or lose least, among the columns that the
-    /// other group keeps now.
+    /// Returns the positions in each group whose rows would gain most, or lose least, in the columns
+    /// that the other group keeps now.
     fn willing(&mut self) -> [Vec<usize>; 2] {
         let ([first, second], [from_first, from_second]) = (&self.sums, self.kept.thresholds);
         let leaving = &mut self.next[0];
@@ -97,8 +100,8 @@ impl<'a> Pair<'a> {
         [most(&self.groups[0], 1.0), most(&self.groups[1], -1.0)]
     }
 
-    /// Exchanges of willing rows that may gain, and by how much at most: the pair's score at today's
-    /// thresholds is an upper bound of its score (see [`refine`]).
+    /// Returns the exchanges of willing rows that may gain, with an upper bound of the gain: the pair's
+    /// score at the current thresholds is an upper bound of its score (see [`refine`]).
     fn offers(&mut self, willing: &[Vec<usize>; 2]) -> Vec<(f64, [usize; 2])> {
         let [from_first, from_second] = self.kept.thresholds;
         let at_thresholds = self.kept.total - self.limit.base(self.kept.thresholds);
@@ -121,7 +124,7 @@ impl<'a> Pair<'a> {
         offers
     }
 
-    /// What the pair would keep; its sums are left in `next`.
+    /// Computes the score that the pair would keep after an exchange; leaves its sums in `next`.
     fn try_exchange(&mut self, [i, j]: [usize; 2]) -> Kept {
         let leaving = self.rows.row(self.groups[0][i]);
         let coming = self.rows.row(self.groups[1][j]);
@@ -142,8 +145,8 @@ impl<'a> Pair<'a> {
         self.kept = next;
     }
 
-    /// Exchanges random rows as simulated annealing does: always where the pair gains, and with a
-    /// chance of `exp(-loss / temperature)` where it loses a share of its score.
+    /// Exchanges random rows by simulated annealing: always if the pair gains, and with probability
+    /// `exp(-loss / temperature)` if it loses a share `loss` of its score.
     pub(crate) fn anneal(&mut self, temperature: f64, random: &mut ChaCha8Rng) {
         let lens = [self.groups[0].len(), self.groups[1].len()];
         for _ in 0..lens[0] + lens[1] {
@@ -158,7 +161,7 @@ impl<'a> Pair<'a> {
 }
 
 impl Limit {
-    /// Applies the limit to two groups' sums; `best` finds the best columns of one of them.
+    /// Applies the limit to the sums of two groups; `best` selects the best columns of one of them.
     fn kept(
         self,
         sums: &[Vec<f32>; 2],
@@ -178,7 +181,7 @@ impl Limit {
         }
     }
 
-    /// What the kept columns would keep if each were worth no more than its threshold.
+    /// Computes the score of the kept columns if each were worth no more than its threshold.
     fn base(self, thresholds: [f32; 2]) -> f64 {
         match self {
             Self::Each(kept) => kept as f64 * thresholds.iter().map(|&t| f64::from(t)).sum::<f64>(),

@@ -8,23 +8,23 @@ use rayon::prelude::*;
 use crate::grouping::anneal::{Columns, WIDEST};
 use crate::grouping::canonical::{Canonical, Groups};
 use crate::grouping::effort::Effort;
+use crate::grouping::keep::Keep;
 use crate::grouping::options::{Search, Start};
 use crate::grouping::pair::Limit;
 use crate::grouping::seeding;
 use crate::grouping::swaps::{self, Tournament};
 use crate::grouping::threshold::{Best, select};
-use crate::pattern::kinds::vector_wise::Keep;
 use crate::{PatternError, RowOrder, Scores};
 
-/// The loss, as a share of an exchanged row's part in its group, that annealing accepts at first: higher
-/// undoes what was found, lower finds nothing new.
+/// Loss that annealing accepts at first, as a share of an exchanged row's part in its group: a higher
+/// value undoes what was found, a lower one finds nothing new.
 const HOTTEST: f64 = 0.01;
 
-/// Starts that are all from seeds; of the others, every second one is from any groups.
+/// Number of starts that all use seeds; of the remaining starts, every second one uses random groups.
 const SEEDED: usize = 4;
 
-/// The row order, in groups of exactly `vector` (the last one may be shorter), that keeps the most
-/// score of those seen; never less than no shuffle, nor than the warm start.
+/// Finds the row order, in groups of exactly `vector` rows (the last one may be shorter), that keeps
+/// the most score among those visited. Never keeps less than the identity order or the warm start.
 pub(crate) fn search(
     scores: &Scores<'_>,
     vector: usize,
@@ -44,7 +44,7 @@ pub(crate) fn search(
     if rows <= vector {
         return Ok(RowOrder::identity(rows));
     }
-    // Entered once: every parallel step would otherwise send for the pool and wait.
+    // Enters the thread pool once; otherwise every parallel step would have to enter the pool and wait.
     Ok(rayon::scope(|_| find(scores, vector, keep, search)))
 }
 
@@ -106,8 +106,9 @@ impl Run<'_> {
         }
     }
 
-    /// What pairs may keep in the next round. A threshold for the whole matrix comes with what it keeps,
-    /// which is offered: pairs do not see how their exchanges move it.
+    /// Returns the limit for pairs in the next round. Computing the threshold of the whole matrix also
+    /// gives the total score, which is recorded if it is the best so far: pairs do not see how their
+    /// exchanges change the threshold.
     fn limit(&mut self, groups: &Groups) -> Limit {
         match self.keep {
             Keep::PerGroup(kept) => Limit::Each(kept),
@@ -135,8 +136,8 @@ impl Run<'_> {
         self.assign_hard(groups)
     }
 
-    /// Groups without thought: where the matrix is small, a better way out of a local optimum than
-    /// another start from the same few rows.
+    /// Returns random groups: for a small matrix, a better way out of a local optimum than another
+    /// start from the same few rows.
     fn any_groups(&mut self) -> Groups {
         let mut ranks: Vec<u32> = (0..self.rows.rows() as u32).collect();
         ranks.shuffle(&mut self.random);
@@ -155,7 +156,7 @@ impl Run<'_> {
         groups
     }
 
-    /// Lets groups exchange rows until none gains, or the effort is spent.
+    /// Exchanges rows between groups until no exchange gains, or the effort or the budget is spent.
     fn swap(&mut self, mut groups: Groups) {
         let mut tournament = Tournament::new(groups.len(), &mut self.random);
         let mut idle = 0;
@@ -170,8 +171,8 @@ impl Run<'_> {
         self.offer(groups);
     }
 
-    /// Simulated annealing and a last descent: a fixed number of rounds where that is cheap, then
-    /// what is left of the budget.
+    /// Runs simulated annealing followed by a last descent: a fixed number of rounds if that is cheap,
+    /// then for the rest of the budget.
     fn anneal(&mut self) {
         let rounds = self.effort.annealed;
         if rounds > 0 {
@@ -182,7 +183,7 @@ impl Run<'_> {
             });
         }
         if let Some(time) = self.deadline.left() {
-            // The last tenth is for the descent.
+            // Reserves the last tenth for the descent.
             let (begin, time) = (Instant::now(), 0.9 * time.as_secs_f64());
             self.anneal_while(|| {
                 let spent = begin.elapsed().as_secs_f64() / time;
@@ -191,11 +192,11 @@ impl Run<'_> {
         }
     }
 
-    /// Anneals as long as `heat` answers with a share of the highest temperature.
+    /// Anneals as long as `heat` returns a share of the highest temperature.
     fn anneal_while(&mut self, mut heat: impl FnMut() -> Option<f64>) {
         let mut groups = self.best.1.clone();
         let mut tournament = Tournament::new(groups.len(), &mut self.random);
-        // One row in V moves, so that is the share of a pair's score that an exchange can change.
+        // An exchange moves one row in V, so it can change only that share of a pair's score.
         let hottest = HOTTEST / self.sizes[0] as f64;
         while let Some(heat) = heat() {
             let (limit, random) = (self.limit(&groups), &mut self.random);
@@ -206,14 +207,14 @@ impl Run<'_> {
     }
 }
 
-/// The score that groups keep.
+/// Computes the score that groups keep.
 fn kept(rows: &Canonical<'_>, keep: Keep, groups: &Groups) -> f64 {
     match keep {
         Keep::PerGroup(kept) => {
             let total = |scratch: &mut Vec<u32>, group: &Vec<u32>| {
                 select(&[&rows.sums(group)], kept, scratch).total
             };
-            // Collected first: a parallel sum would add in another order on other machines.
+            // Collects first, because a parallel sum would add in another order on other machines.
             let jobs = rows.jobs(rows.rows() / groups.len());
             let groups = groups.par_iter().with_min_len(jobs);
             let totals: Vec<f64> = groups.map_init(Vec::new, total).collect();
@@ -223,7 +224,7 @@ fn kept(rows: &Canonical<'_>, keep: Keep, groups: &Groups) -> f64 {
     }
 }
 
-/// The best columns under one threshold for the whole matrix.
+/// Selects the best columns under one threshold for the whole matrix.
 fn best_overall(rows: &Canonical<'_>, groups: &Groups, kept: usize) -> Best {
     let jobs = rows.jobs(rows.rows() / groups.len());
     let sums = groups.par_iter().with_min_len(jobs).map(|group| rows.sums(group));
@@ -232,7 +233,7 @@ fn best_overall(rows: &Canonical<'_>, groups: &Groups, kept: usize) -> Best {
     select(&sums, kept, &mut Vec::new())
 }
 
-/// When a budget ends.
+/// End of the time budget, if there is one.
 struct Deadline(Option<Instant>);
 
 impl Deadline {

@@ -4,14 +4,14 @@ use rayon::prelude::*;
 
 use crate::grouping::anneal::Columns;
 use crate::grouping::canonical::Canonical;
+use crate::grouping::keep::Keep;
 use crate::grouping::threshold::select;
-use crate::pattern::kinds::vector_wise::Keep;
 
-/// Scores that are ranked, about, to find a threshold.
+/// Approximate number of scores that are ranked to find a threshold.
 const RANKED: usize = 1 << 20;
 
-/// First columns of every group: the bits of rows that differ from each other, in the binary mask at
-/// twice the density (papers: Shfl-BW's published search, step 2).
+/// Computes the first columns of every group: the bits of rows that differ from each other, in the
+/// binary mask at twice the density (papers: step 2 of the published Shfl-BW search).
 pub(crate) fn columns(
     rows: &Canonical<'_>,
     groups: usize,
@@ -23,9 +23,10 @@ pub(crate) fn columns(
         Keep::PerGroup(kept) => kept as f64 / cols as f64,
         Keep::Total(kept) => kept as f64 / (groups * cols) as f64,
     };
-    // Twice the density says nothing any more from one half on: half way to everything still does.
+    // Capped at halfway between the density and 1, because a mask that keeps everything distinguishes
+    // no rows.
     let proxy = (2.0 * density).min((1.0 + density) / 2.0);
-    // Evenly drawn rows tell the threshold well enough, and a large matrix is slow to rank.
+    // Evenly sampled rows estimate the threshold well enough, and ranking a large matrix is slow.
     let every = rows.stored().len().div_ceil(RANKED);
     let drawn: Vec<&[f32]> = (0..rows.rows() as u32).step_by(every).map(|r| rows.row(r)).collect();
     let kept = (proxy * (drawn.len() * cols) as f64).round() as usize;
@@ -40,7 +41,7 @@ pub(crate) fn columns(
     Columns(columns)
 }
 
-/// Which scores reach the threshold, a bit each, by rank.
+/// Computes a bit for every score, set if the score reaches the threshold, by rank.
 fn bits(rows: &Canonical<'_>, threshold: f32) -> Vec<Vec<u64>> {
     let word = |scores: &[f32]| {
         scores.iter().rev().fold(0, |word, &score| word << 1 | u64::from(score >= threshold))
@@ -53,8 +54,8 @@ fn bits(rows: &Canonical<'_>, threshold: f32) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// `count` ranks chosen as k-means++ chooses centres: each with a chance that grows with the square of
-/// its Hamming distance to the nearest one chosen before.
+/// Selects `count` ranks as k-means++ selects centres: each with a probability proportional to the
+/// square of its Hamming distance to the nearest one selected before.
 fn distinct(bits: &[Vec<u64>], count: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
     let rows = bits.len();
     let mut chosen = vec![random.random_range(0..rows)];
@@ -68,7 +69,7 @@ fn distinct(bits: &[Vec<u64>], count: usize, random: &mut ChaCha8Rng) -> Vec<u32
         let weight = |distance: u32| u64::from(distance) * u64::from(distance);
         let total: u64 = nearest.iter().map(|&distance| weight(distance)).sum();
         let next = if total == 0 {
-            // Every row equals a chosen one; any row will do.
+            // Every row equals a selected one, so any row will do.
             chosen.len() * rows / count
         } else {
             let mut left = random.random_range(0..total);

@@ -1,7 +1,7 @@
-//! The inner loops of the search, compiled once for the machine's widest vectors.
+//! Inner loops of the search, dispatched at run time to the widest vector instructions of the machine.
 //!
-//! Sums run in sixteen lanes on every machine, without fused operations, so that all machines add in
-//! the same order and find the same row order.
+//! Sums use sixteen lanes on every machine, without fused operations, so that all machines add in the
+//! same order and find the same row order.
 
 const LANES: usize = 16;
 
@@ -34,22 +34,23 @@ macro_rules! widest {
 }
 
 widest! {
-    /// How much of `sums` lies over `threshold`, and how many of them reach it.
+    /// Returns the sum of `max(sum - threshold, 0)` over `sums`, and the number of sums that reach
+    /// `threshold`.
     fn over(sums: &[f32], threshold: f32) -> (f32, usize), over_body
 }
 
 widest! {
-    /// The sum of `a * b`.
+    /// Returns the sum of `a * b`.
     fn dot(a: &[f32], b: &[f32]) -> f32, dot_body
 }
 
 widest! {
-    /// The sum of `max(a + row, 0) + max(b - row, 0)`.
+    /// Returns the sum of `max(a + row, 0) + max(b - row, 0)`.
     fn exchange(a: &[f32], b: &[f32], row: &[f32]) -> f32, exchange_body
 }
 
 widest! {
-    /// Adds a row to sums.
+    /// Adds a row to `sums`.
     fn add(sums: &mut [f32], row: &[f32]) -> (), add_body
 }
 

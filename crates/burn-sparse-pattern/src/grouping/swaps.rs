@@ -6,9 +6,10 @@ use rayon::prelude::*;
 use crate::grouping::canonical::{Canonical, Groups};
 use crate::grouping::pair::{Limit, Pair};
 
-/// Disjoint pairs of groups, round after round; every group meets every other before any meets again.
+/// Schedule of disjoint pairs of groups, in rounds; every group meets every other before any meets
+/// again.
 pub(crate) struct Tournament {
-    /// One more than the groups where they are odd: who meets that place rests.
+    /// One entry more than the groups if their number is odd: the group that meets this entry rests.
     ring: Vec<usize>,
     groups: usize,
 }
@@ -20,7 +21,7 @@ impl Tournament {
         Self { ring, groups }
     }
 
-    /// Rounds until all have met.
+    /// Returns the number of rounds until all groups have met.
     pub(crate) fn sweep(&self) -> usize {
         self.ring.len() - 1
     }
@@ -30,13 +31,13 @@ impl Tournament {
         let (left, right) = self.ring.split_at(half);
         let pairs = left.iter().zip(right.iter().rev()).map(|(&a, &b)| [a, b]);
         let pairs = pairs.filter(|pair| pair.iter().all(|&group| group < self.groups)).collect();
-        // The circle method: one stays, all others move on by one place.
+        // Circle method: one entry stays, all others move on by one position.
         self.ring[1..].rotate_right(1);
         pairs
     }
 }
 
-/// One round in which every pair exchanges rows while it gains; returns the number of exchanges.
+/// Runs one round in which every pair exchanges rows while it gains; returns the number of exchanges.
 pub(crate) fn descend(
     rows: &Canonical<'_>,
     limit: Limit,
@@ -46,7 +47,7 @@ pub(crate) fn descend(
     round(rows, limit, groups, tournament, |pair, _| pair.descend())
 }
 
-/// One round of simulated annealing.
+/// Runs one round of simulated annealing.
 pub(crate) fn anneal(
     rows: &Canonical<'_>,
     limit: Limit,
@@ -57,7 +58,8 @@ pub(crate) fn anneal(
 ) {
     let seed: u64 = random.random();
     round(rows, limit, groups, tournament, |pair, index| {
-        // Its own stream for every pair: no thread draws what another would have drawn.
+        // Every pair has its own random stream, so that no thread draws values that belong to another
+        // pair.
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(index as u64);
         pair.anneal(temperature, &mut random);

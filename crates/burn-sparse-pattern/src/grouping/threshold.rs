@@ -1,19 +1,20 @@
 use crate::grouping::simd;
 
-/// Guesses before the exact selection.
+/// Number of guesses before the exact selection.
 const GUESSES: usize = 6;
 
-/// What the highest `kept` of some sums add up to, and the lowest of them.
+/// Total of the `kept` highest of some sums, and the lowest of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Best {
     pub(crate) total: f64,
     pub(crate) threshold: f32,
 }
 
-/// The best `kept` of `sums`, exactly.
+/// Selects the best `kept` of `sums`, exactly.
 pub(crate) fn select(sums: &[&[f32]], kept: usize, scratch: &mut Vec<u32>) -> Best {
     scratch.clear();
-    // Sums are finite and non-negative, so their bits sort as they do; inverted, the highest first.
+    // Sums are finite and non-negative, so their bit patterns sort in the same order; inverted, the
+    // highest come first.
     scratch.extend(sums.iter().flat_map(|sums| sums.iter()).map(|sum| !(sum + 0.0).to_bits()));
     let score = |bits: u32| f32::from_bits(!bits);
     let threshold = if kept < scratch.len() {
@@ -25,10 +26,10 @@ pub(crate) fn select(sums: &[&[f32]], kept: usize, scratch: &mut Vec<u32>) -> Be
     Best { total: scratch[..kept].iter().map(|&bits| f64::from(score(bits))).sum(), threshold }
 }
 
-/// The best `kept` of `sums` from a guess of their threshold.
+/// Selects the best `kept` of `sums`, starting from a guess of their threshold.
 ///
 /// `kept * t + sum(max(s - t, 0))` is never below the best total, and equals it at a threshold that
-/// `kept` sums reach: a few vectorised passes find it where the guess was near.
+/// `kept` sums reach; a few vectorized passes find it if the guess is close.
 pub(crate) fn refine(sums: &[f32], kept: usize, guess: f32, scratch: &mut Vec<u32>) -> Best {
     let mut threshold = guess;
     for _ in 0..GUESSES {
@@ -40,7 +41,8 @@ pub(crate) fn refine(sums: &[f32], kept: usize, guess: f32, scratch: &mut Vec<u3
         if reached == 0 {
             break;
         }
-        // As if the sums above the threshold fell off exponentially: their mean excess is the scale.
+        // Assumes that the sums above the threshold decay exponentially: their mean excess is the
+        // scale.
         let scale = excess / reached as f64;
         let step = scale * (reached as f64 / kept as f64).ln();
         threshold = (f64::from(threshold) + step) as f32;

@@ -4,7 +4,7 @@ use crate::{Mask, PatternError};
 
 const LAYOUT: &str = "balanced";
 
-/// Values and in-block indices, `[rows, kept per row]` each; counts are fixed, so nothing else is
+/// Values and in-block indices, `[rows, kept per row]` each. Counts are fixed, so nothing else is
 /// needed to find a block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalancedPacked {
@@ -30,11 +30,11 @@ impl BalancedPacked {
         Self { rows, cols, block, kept, values, indices }
     }
 
-    /// Takes the arrays of a file: `block` columns of which `kept` are kept; the counts of a shorter
-    /// last block follow from the length.
+    /// Creates the layout from the arrays of a file, with `kept` of every `block` columns; the count of
+    /// a shorter last block follows from the number of values.
     ///
     /// # Errors
-    /// When lengths do not fit, or indices are not ascending within their block.
+    /// Returns an error if the lengths do not match, or indices are not ascending within their block.
     pub fn new(
         (rows, cols): (usize, usize),
         block: usize,
@@ -42,7 +42,7 @@ impl BalancedPacked {
         values: Vec<f32>,
         indices: Vec<u8>,
     ) -> Result<Self, PatternError> {
-        crate::scores::check_shape(rows, cols)?;
+        crate::shape::check_shape(rows, cols)?;
         if !(2..=256).contains(&block) {
             return Err(refuse(LAYOUT, "block", block, "2 to 256"));
         }
@@ -62,7 +62,7 @@ impl BalancedPacked {
             return Err(refuse(LAYOUT, "number of values", 0, "at least one"));
         }
         let full = cols / block * kept;
-        // A row shorter than a block is one block of its own.
+        // A row shorter than a block is a single block that keeps `kept`.
         let (low, high) = if cols < block { (kept, kept) } else { (full, full + cols % block) };
         if !packed.values.len().is_multiple_of(rows)
             || !(low..=high).contains(&packed.kept_per_row())
@@ -96,12 +96,12 @@ impl BalancedPacked {
         Ok(())
     }
 
-    /// What full blocks keep of a row, and what its short last one does.
+    /// Splits the indices of a row into those of its full blocks and those of its short last block.
     fn split<'a>(&self, indices: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         indices.split_at(self.cols / self.block * self.kept)
     }
 
-    /// Block number and its range within a row's kept weights.
+    /// Returns the index of each block and its range within the kept weights of a row.
     fn blocks(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + use<> {
         let (kept, per_row) = (self.kept, self.kept_per_row());
         let blocks = self.cols.div_ceil(self.block);
@@ -111,42 +111,42 @@ impl BalancedPacked {
         })
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Columns of a block.
+    /// Returns the number of columns per block.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// Kept weights of a full block.
+    /// Returns the number of kept weights per full block.
     pub fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Kept weights of a row.
+    /// Returns the number of kept weights per row.
     pub fn kept_per_row(&self) -> usize {
         self.values.len() / self.rows
     }
 
-    /// The kept values, `[rows, kept_per_row]`.
+    /// Returns the kept values, `[rows, kept_per_row]`.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The column of every value within its block, `[rows, kept_per_row]`.
+    /// Returns the column of every value within its block, `[rows, kept_per_row]`.
     pub fn indices(&self) -> &[u8] {
         &self.indices
     }
 
-    /// The mask's bits of one row.
+    /// Appends the mask bits of one row to `words`.
     pub(super) fn row_words(&self, row: usize, words: &mut Words<impl FnMut(&[u64])>) {
         let per_row = self.kept_per_row();
         let (full, last) = self.split(&self.indices[row * per_row..][..per_row]);
@@ -177,8 +177,8 @@ fn ascending(indices: &[u8], width: usize) -> bool {
         && indices.last().is_none_or(|&last| usize::from(last) < width)
 }
 
-/// As [`ascending`] for every `kept` indices, in few passes that the compiler vectorizes: a file has
-/// hundreds of millions of them.
+/// Same as [`ascending`] for every `kept` indices, in a few passes that the compiler vectorizes,
+/// because a file has hundreds of millions of indices.
 fn ascend_in_blocks(indices: &[u8], kept: usize, width: usize) -> bool {
     let falls = |at: usize| usize::from(indices[at - 1] >= indices[at]);
     let anywhere = indices.iter().zip(indices.iter().skip(1));

@@ -1,14 +1,14 @@
 use crate::{GroupedPacked, Packed, Pattern, PatternError};
 
-/// Whether a packed matrix is of a pattern. What its layout proves when it is made (fixed counts, ascending
-/// ids, a row order that is one) is not proven again.
+/// Checks that a packed matrix obeys a pattern. Properties that the layout guarantees on construction
+/// (fixed counts, ascending ids, a valid row order) are not checked again.
 pub(super) fn check(packed: &Packed, pattern: &Pattern) -> Result<(), PatternError> {
     pattern.validate()?;
     let found = match (packed, *pattern) {
         (Packed::Unstructured(_), Pattern::Unstructured {}) => Ok(()),
         (Packed::Balanced(packed), Pattern::Balanced { block }) => same(packed.block(), block),
         (Packed::Balanced(packed), Pattern::NOfM { keep, of }) => {
-            // A row shorter than a block keeps what it likes.
+            // A row shorter than a block may keep any count.
             let kept = if packed.cols() < of { keep } else { packed.kept() };
             same(packed.block(), of).and(same(kept, keep))
         }
@@ -45,7 +45,7 @@ pub(super) fn check(packed: &Packed, pattern: &Pattern) -> Result<(), PatternErr
     })
 }
 
-/// Place, expected, found.
+/// Result of a check; the error holds place, expected and found.
 type Found = Result<(), (String, String, String)>;
 
 fn other() -> Found {
@@ -84,7 +84,7 @@ fn counts(packed: &GroupedPacked, equal: bool) -> Found {
     }
 }
 
-/// Columns must come as whole aligned blocks.
+/// Checks that the columns form whole aligned blocks.
 fn blocks(packed: &GroupedPacked, block: usize) -> Found {
     for group in 0..packed.groups() {
         let columns = &packed.columns()[packed.range(group)];

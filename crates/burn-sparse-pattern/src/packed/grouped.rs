@@ -4,8 +4,8 @@ use crate::{Mask, PatternError, RowOrder};
 
 const LAYOUT: &str = "grouped";
 
-/// Columns shared by a group of V rows, V contiguous values per kept column (the layout of the
-/// Shfl-BW kernels); the rows that V lacks in the last group are zeros.
+/// Columns shared by a group of V rows, with V contiguous values per kept column (the layout of the
+/// Shfl-BW kernels). A short last group is padded to V rows with zeros.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupedPacked {
     rows: usize,
@@ -38,11 +38,12 @@ impl GroupedPacked {
         Self { rows, cols, vector, columns, offsets, row_order: row_order.cloned(), values }
     }
 
-    /// Takes the arrays of a file; without `offsets` every group keeps as many columns.
+    /// Creates the layout from the arrays of a file; without `offsets`, every group keeps the same
+    /// number of columns.
     ///
     /// # Errors
-    /// When lengths do not fit, offsets fall, columns are not ascending within their group, or a
-    /// padded row is not zero.
+    /// Returns an error if the lengths do not match, offsets decrease, columns are not ascending within
+    /// their group, or a padded row is not zero.
     pub fn new(
         (rows, cols): (usize, usize),
         vector: usize,
@@ -51,7 +52,7 @@ impl GroupedPacked {
         row_order: Option<RowOrder>,
         values: Vec<f32>,
     ) -> Result<Self, PatternError> {
-        crate::scores::check_shape(rows, cols)?;
+        crate::shape::check_shape(rows, cols)?;
         if !(2..=256).contains(&vector) {
             return Err(refuse(LAYOUT, "vector", vector, "2 to 256"));
         }
@@ -59,7 +60,7 @@ impl GroupedPacked {
             let expected = format!("{vector} for each of {} columns", columns.len());
             return Err(refuse(LAYOUT, "number of values", values.len(), expected));
         }
-        // So that a file cannot claim many groups without any data.
+        // Prevents a file from claiming many groups without any data.
         if columns.is_empty() {
             return Err(refuse(LAYOUT, "number of columns", 0, "at least one"));
         }
@@ -125,67 +126,68 @@ impl GroupedPacked {
         self.offsets[group] as usize..self.offsets[group + 1] as usize
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Rows of a group.
+    /// Returns the number of rows per group.
     pub fn vector(&self) -> usize {
         self.vector
     }
 
-    /// The number of groups, the padded last one included.
+    /// Returns the number of groups, including a padded last one.
     pub fn groups(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The kept columns, group after group, ascending within a group.
+    /// Returns the kept columns, group by group, ascending within each group.
     pub fn columns(&self) -> &[u32] {
         &self.columns
     }
 
-    /// Where each group's columns begin and end, `[groups + 1]`.
+    /// Returns the offsets at which the columns of each group begin and end, `[groups + 1]`.
     pub fn offsets(&self) -> &[u32] {
         &self.offsets
     }
 
-    /// The columns every group keeps, where all keep as many.
+    /// Returns the number of columns that every group keeps, if it is the same for all groups.
     pub fn equal_count(&self) -> Option<usize> {
         let kept = self.range(0).len();
         (1..self.groups()).all(|group| self.range(group).len() == kept).then_some(kept)
     }
 
-    /// The original row at every place; `None` where rows stand in their own order.
+    /// Returns the original row at each position; `None` if the rows are in their original order.
     pub fn row_order(&self) -> Option<&RowOrder> {
         self.row_order.as_ref()
     }
 
-    /// The kept values, `[columns, vector]`.
+    /// Returns the kept values, `[columns, vector]`.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The kept weights, the padded rows of the last group left out.
+    /// Returns the number of kept weights, excluding the padded rows of the last group.
     pub(crate) fn kept(&self) -> usize {
         let short = (self.vector - self.rows % self.vector) % self.vector;
         self.values.len() - short * self.range(self.groups() - 1).len()
     }
 
-    /// All rows, in their own order.
+    /// Appends the mask bits of all rows, in their original order, to `words`.
     pub(super) fn each_row(&self, words: &mut Words<impl FnMut(&[u64])>) {
         let places = self.row_order.as_ref().map(RowOrder::places);
         let group_of =
             |row: usize| places.as_ref().map_or(row, |places| places[row] as usize) / self.vector;
         let columns = |group| self.columns[self.range(group)].iter().map(|&col| col as usize);
         let width = words.width();
-        // The rows of a group are far apart in this order but have the same bits: those of all groups are
-        // kept, unless so few columns are that they would take more memory than the weights.
+        // The rows of a group are far apart in this order but have the same bits. Holds the bits of all
+        // groups, unless there are so few columns that the bits would take more memory than the
+        // weights.
         if self.groups() * width * size_of::<u64>() <= self.values.len() {
             let mut bits = vec![0_u64; self.groups() * width];
             for (group, bits) in bits.chunks_exact_mut(width).enumerate() {

@@ -4,8 +4,8 @@ use crate::{Mask, PatternError, RowOrder};
 
 const LAYOUT: &str = "hierarchical";
 
-/// Columns shared by a group of V rows, in runs of `of`, and `keep` values of every run in every row:
-/// the layout that VENOM and HiNM hand to sparse tensor cores, with a byte for each place in a run.
+/// Columns shared by a group of V rows, in runs of `of`, with `keep` values per run in every row: the
+/// layout that VENOM and HiNM pass to sparse tensor cores, with one byte per position within a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HierarchicalPacked {
     rows: usize,
@@ -19,7 +19,7 @@ pub struct HierarchicalPacked {
 }
 
 impl HierarchicalPacked {
-    /// Takes a mask that passed its check.
+    /// Packs a mask that has passed its check.
     pub(crate) fn pack(
         weights: &[f32],
         mask: &Mask,
@@ -39,7 +39,8 @@ impl HierarchicalPacked {
                 }
             }
             for run in runs {
-                // A run that lost columns no row keeps repeats its last one, which nothing refers to.
+                // A run with columns that no row keeps is padded with its last column; no index refers
+                // to the padding.
                 let last = run[run.len() - 1];
                 let padded = run.into_iter().chain(std::iter::repeat(last)).take(inner.of);
                 columns.extend(padded.map(|col| col as u32));
@@ -49,11 +50,11 @@ impl HierarchicalPacked {
         Self { rows, cols, vector, inner, columns, row_order, values, indices }
     }
 
-    /// Takes the arrays of a file: `keep` values of every `of` columns.
+    /// Creates the layout from the arrays of a file, with `keep` values of every `of` columns.
     ///
     /// # Errors
-    /// When lengths do not fit, columns fall within their group, or indices do not rise within their
-    /// run.
+    /// Returns an error if the lengths do not match, columns decrease within their group, or indices
+    /// are not ascending within their run.
     pub fn new(
         (rows, cols): (usize, usize),
         vector: usize,
@@ -63,7 +64,7 @@ impl HierarchicalPacked {
         values: Vec<f32>,
         indices: Vec<u8>,
     ) -> Result<Self, PatternError> {
-        crate::scores::check_shape(rows, cols)?;
+        crate::shape::check_shape(rows, cols)?;
         if !(2..=256).contains(&vector) {
             return Err(refuse(LAYOUT, "vector", vector, "2 to 256"));
         }
@@ -122,7 +123,8 @@ impl HierarchicalPacked {
             for (run, indices) in indices.chunks_exact(self.inner.keep).enumerate() {
                 let columns = self.run_columns(place, run);
                 let col = |&index: &u8| columns.get(usize::from(index));
-                // Different places of a run may hold the same column where it was padded.
+                // Compares columns, because different positions of a padded run may hold the same
+                // column.
                 let rising = indices.windows(2).all(|pair| col(&pair[0]) < col(&pair[1]));
                 if !rising || indices.iter().any(|index| col(index).is_none()) {
                     let what = format!("indices of place {place}, run {run}");
@@ -134,63 +136,63 @@ impl HierarchicalPacked {
         Ok(())
     }
 
-    /// The columns of a run, for the row at a place of the order.
+    /// Returns the columns of a run, for the row at a position of the order.
     fn run_columns(&self, place: usize, run: usize) -> &[u32] {
         let at = (place / self.vector * self.runs() + run) * self.inner.of;
         &self.columns[at..][..self.inner.of]
     }
 
-    /// Runs of every group.
+    /// Returns the number of runs per group.
     pub(crate) fn runs(&self) -> usize {
         self.columns.len() / self.rows.div_ceil(self.vector) / self.inner.of
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Rows of a group.
+    /// Returns the number of rows per group.
     pub fn vector(&self) -> usize {
         self.vector
     }
 
-    /// The inner pattern: this many of every so many kept columns.
+    /// Returns the inner pattern `(keep, of)`: `keep` of every `of` kept columns.
     pub fn keep_of(&self) -> (usize, usize) {
         (self.inner.keep, self.inner.of)
     }
 
-    /// Kept weights of a row.
+    /// Returns the number of kept weights per row.
     pub fn kept_per_row(&self) -> usize {
         self.runs() * self.inner.keep
     }
 
-    /// The kept columns, `[groups, runs, of]`.
+    /// Returns the kept columns, `[groups, runs, of]`.
     pub fn columns(&self) -> &[u32] {
         &self.columns
     }
 
-    /// The original row at every place.
+    /// Returns the original row at each position.
     pub fn row_order(&self) -> &RowOrder {
         &self.row_order
     }
 
-    /// The kept values, `[places, kept_per_row]`.
+    /// Returns the kept values, `[places, kept_per_row]`.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The place of every value's column in its run, `[places, kept_per_row]`.
+    /// Returns the position of every value's column within its run, `[places, kept_per_row]`.
     pub fn indices(&self) -> &[u8] {
         &self.indices
     }
 
-    /// The kept columns of the row at a place, ascending.
+    /// Returns the kept columns of the row at a position, ascending.
     pub(crate) fn place_columns(&self, place: usize) -> impl Iterator<Item = usize> + '_ {
         let per_row = self.kept_per_row();
         let indices = self.indices[place * per_row..][..per_row].iter().enumerate();

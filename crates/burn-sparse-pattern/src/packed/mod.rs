@@ -1,4 +1,4 @@
-//! Packed layouts: only the kept values, and what is needed to put each back in its place.
+//! Packed layouts: only the kept values, and the data needed to restore their positions.
 
 mod balanced;
 mod check;
@@ -17,24 +17,24 @@ use crate::mask::Fingerprint;
 use crate::pattern::kinds::hinm::Inner;
 use crate::{Mask, Pattern, PatternError, RowOrder};
 
-/// A masked matrix in the layout of its pattern.
+/// Masked matrix in the layout of its pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Packed {
-    /// `unstructured`: one bit per weight and the kept values.
+    /// `unstructured`: one bit per weight, and the kept values.
     Unstructured(UnstructuredPacked),
     /// `balanced` and `n-of-m`: fixed counts, in-block indices, no offsets.
     Balanced(BalancedPacked),
     /// `vector-wise`, `shfl-bw` and `block-wise`: columns shared by a group of rows.
     Grouped(GroupedPacked),
-    /// `hinm`: columns shared by a group of rows, in-run indices inside them.
+    /// `hinm`: columns shared by a group of rows, with in-run indices.
     Hierarchical(HierarchicalPacked),
 }
 
 impl Packed {
-    /// Keeps the values of row-major `weights` that `mask` keeps, zeros among them.
+    /// Packs the values of row-major `weights` that `mask` keeps, including kept zeros.
     ///
     /// # Errors
-    /// When the mask breaks the pattern, or the number of weights does not fit.
+    /// Returns an error if the mask violates the pattern, or the number of weights does not match.
     pub fn pack(
         pattern: &Pattern,
         weights: &[f32],
@@ -62,7 +62,7 @@ impl Packed {
                 Self::Grouped(GroupedPacked::pack(weights, mask, vector, order))
             }
             Pattern::Hinm { vector, keep, of } => {
-                // The check has refused a mask without its order.
+                // The fallback is never used: the check has rejected a mask without its order.
                 let identity = RowOrder::identity(rows);
                 let order = row_order.unwrap_or(&identity);
                 let inner = Inner { keep, of };
@@ -74,7 +74,7 @@ impl Packed {
         })
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         match self {
             Self::Unstructured(packed) => packed.rows(),
@@ -84,7 +84,7 @@ impl Packed {
         }
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         match self {
             Self::Unstructured(packed) => packed.cols(),
@@ -94,7 +94,7 @@ impl Packed {
         }
     }
 
-    /// The original row at every place, where rows were moved.
+    /// Returns the original row at each position, if the rows were permuted.
     pub fn row_order(&self) -> Option<&RowOrder> {
         match self {
             Self::Unstructured(_) | Self::Balanced(_) => None,
@@ -103,28 +103,28 @@ impl Packed {
         }
     }
 
-    /// The row-major dense matrix, dropped weights as zeros.
+    /// Returns the row-major dense matrix, with dropped weights as zeros.
     pub fn unpack(&self) -> Vec<f32> {
         let mut weights = vec![0.0; self.rows() * self.cols()];
         self.visit(|row, col, value| weights[row * self.cols() + col] = value);
         weights
     }
 
-    /// Which weights are kept.
+    /// Returns the mask of the kept weights.
     pub fn mask(&self) -> Mask {
         let mut words = Vec::with_capacity(self.rows() * self.cols().div_ceil(64));
         self.each_words(|piece| words.extend_from_slice(piece));
         Mask::from_words(self.rows(), self.cols(), words)
     }
 
-    /// The [hash](Mask::hash) of the mask, which is never in memory as a whole.
+    /// Returns the [hash](Mask::hash) of the mask, without holding the whole mask in memory.
     pub fn mask_hash(&self) -> String {
         let mut fingerprint = Fingerprint::new(self.rows(), self.cols());
         self.each_words(|piece| fingerprint.add(piece));
         fingerprint.finish()
     }
 
-    /// The values of its layout, the zeros that pad a short group among them.
+    /// Returns the values of the layout, including the zeros that pad a short group.
     pub fn values(&self) -> &[f32] {
         match self {
             Self::Unstructured(packed) => packed.values(),
@@ -134,7 +134,7 @@ impl Packed {
         }
     }
 
-    /// The number of kept weights.
+    /// Returns the number of kept weights.
     pub fn kept(&self) -> usize {
         match self {
             Self::Unstructured(packed) => packed.values().len(),
@@ -144,22 +144,22 @@ impl Packed {
         }
     }
 
-    /// The share of zeros, exactly.
+    /// Returns the exact share of zeros.
     pub fn sparsity(&self) -> f64 {
         let all = self.rows() * self.cols();
         (all - self.kept()) as f64 / all as f64
     }
 
-    /// Proves that these arrays are a matrix of the pattern: what [`Pattern::check`] proves of a mask,
-    /// without one.
+    /// Checks that these arrays are a matrix of the pattern. Checks the same as [`Pattern::check`] on a
+    /// mask, without building one.
     ///
     /// # Errors
-    /// The first violation.
+    /// Returns the first violation.
     pub fn check(&self, pattern: &Pattern) -> Result<(), PatternError> {
         check::check(self, pattern)
     }
 
-    /// The same kept weights in the layout that takes any mask.
+    /// Returns the same kept weights in the unstructured layout, which supports any mask.
     pub fn to_unstructured(&self) -> UnstructuredPacked {
         match self {
             Self::Unstructured(packed) => packed.clone(),
@@ -167,7 +167,7 @@ impl Packed {
         }
     }
 
-    /// Calls `each` with the words of the mask, as [`Mask::row`] has them, row after row, in pieces.
+    /// Calls `each` with the words of the mask, in the form of [`Mask::row`], row by row and in pieces.
     fn each_words(&self, each: impl FnMut(&[u64])) {
         let mut words = Words::new(self.cols(), each);
         match self {
@@ -198,7 +198,7 @@ impl Packed {
     }
 }
 
-/// An error of one layout's `new`.
+/// Returns the error for arrays that the `new` of a layout rejects.
 pub(crate) fn refuse(
     layout: &'static str,
     what: impl Into<String>,

@@ -4,12 +4,12 @@ use crate::{Mask, PatternError};
 
 const LAYOUT: &str = "unstructured";
 
-/// One bit per weight and the kept values, row by row, columns ascending.
+/// One bit per weight, and the kept values, row by row with columns ascending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnstructuredPacked {
     rows: usize,
     cols: usize,
-    /// Each row padded to whole bytes, lowest bit first.
+    /// Bits of each row, padded to whole bytes, lowest bit first.
     bitmask: Vec<u8>,
     values: Vec<f32>,
 }
@@ -25,22 +25,23 @@ impl UnstructuredPacked {
         Self { rows, cols, bitmask, values }
     }
 
-    /// Takes a row-major bit mask (each row padded to whole bytes, lowest bit first) and the values.
+    /// Creates the layout from a row-major bitmask (each row padded to whole bytes, lowest bit first)
+    /// and the values.
     ///
     /// # Errors
-    /// When lengths do not fit, or a padding bit is set.
+    /// Returns an error if the lengths do not match, or a padding bit is set.
     pub fn new(
         rows: usize,
         cols: usize,
         bitmask: Vec<u8>,
         values: Vec<f32>,
     ) -> Result<Self, PatternError> {
-        crate::scores::check_shape(rows, cols)?;
+        crate::shape::check_shape(rows, cols)?;
         let width = cols.div_ceil(8);
         if bitmask.len() != rows * width {
             return Err(refuse(LAYOUT, "bitmask length", bitmask.len(), rows * width));
         }
-        // Bits that the last byte of a row has no column for.
+        // Bits of the last byte of a row that correspond to no column.
         let padding = !(u8::MAX >> ((8 - cols % 8) % 8));
         if let Some(row) = (0..rows).find(|row| bitmask[(row + 1) * width - 1] & padding != 0) {
             let what = format!("bitmask row {row}");
@@ -53,27 +54,27 @@ impl UnstructuredPacked {
         Ok(Self { rows, cols, bitmask, values })
     }
 
-    /// Rows (outputs).
+    /// Returns the number of rows (outputs).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns (reduction).
+    /// Returns the number of columns (reduction).
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// The kept values, row by row, columns ascending.
+    /// Returns the kept values, row by row with columns ascending.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The bit mask as bytes: each row padded to whole bytes, lowest bit first.
+    /// Returns the bitmask as bytes: each row padded to whole bytes, lowest bit first.
     pub fn bitmask(&self) -> &[u8] {
         &self.bitmask
     }
 
-    /// How many values stand before those of each row.
+    /// Returns the number of values before those of each row.
     pub fn row_offsets(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.rows).scan(0, |end, row| {
             let begin = *end;
@@ -82,7 +83,7 @@ impl UnstructuredPacked {
         })
     }
 
-    /// The kept columns of one row, ascending.
+    /// Returns the kept columns of one row, ascending.
     pub fn row_columns(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
         let width = self.cols.div_ceil(8);
         let bytes = self.bitmask[row * width..][..width].iter().enumerate();
@@ -91,7 +92,7 @@ impl UnstructuredPacked {
         })
     }
 
-    /// The bits of one row as whole words.
+    /// Appends the mask bits of one row to `words`, as whole words.
     pub(super) fn row_words(&self, row: usize, words: &mut Words<impl FnMut(&[u64])>) {
         let width = self.cols.div_ceil(8);
         for bytes in self.bitmask[row * width..][..width].chunks(8) {

@@ -1,9 +1,10 @@
-/// The words of a mask, handed on in pieces: a row may be far longer than all that is kept of it.
+/// Buffer that passes on the words of a mask in pieces, because a row may be far longer than its kept
+/// data.
 pub(super) struct Words<F: FnMut(&[u64])> {
     each: F,
-    /// Words of a row.
+    /// Number of words per row.
     width: usize,
-    /// The word that columns go into now, and its place in the row.
+    /// Word that columns are currently added to; `at` is its index in the row.
     word: u64,
     at: usize,
     piece: Vec<u64>,
@@ -17,13 +18,13 @@ impl<F: FnMut(&[u64])> Words<F> {
         Self { each, width: cols.div_ceil(64), word: 0, at: 0, piece }
     }
 
-    /// A row that keeps these columns, ascending.
+    /// Appends a row that keeps these columns, given in ascending order.
     pub(super) fn row(&mut self, columns: impl Iterator<Item = usize>) {
         columns.for_each(|col| self.column(col));
         self.end_row();
     }
 
-    /// The next kept column of the row.
+    /// Appends the next kept column of the row.
     #[inline]
     pub(super) fn column(&mut self, col: usize) {
         while self.at < col / 64 {
@@ -45,7 +46,7 @@ impl<F: FnMut(&[u64])> Words<F> {
         (self.at, self.word) = (self.at + 1, 0);
     }
 
-    /// A row of whole words.
+    /// Appends a row given as whole words.
     pub(super) fn whole_row(&mut self, words: &[u64]) {
         words.iter().for_each(|&word| self.push(word));
     }

@@ -1,16 +1,17 @@
-//! The proof that a mask obeys its pattern.
+//! Checks that a mask obeys its pattern.
 
 use crate::pattern::kinds::hinm::{self, Inner};
 use crate::pattern::kinds::{balanced, block_wise, vector_wise};
 use crate::{Mask, Pattern, PatternError, RowOrder};
 
 impl Pattern {
-    /// Proves that `mask` obeys the pattern.
+    /// Checks that `mask` obeys the pattern.
     ///
-    /// `shfl-bw` takes its row order; without one, a fitting order is looked for. `hinm` needs it.
+    /// The row order is optional for `shfl-bw`: without one, a valid order is searched for. `hinm`
+    /// requires it.
     ///
     /// # Errors
-    /// Names the first violation: where, expected, found.
+    /// Returns an error that describes the first violation: its place, and what was expected and found.
     pub fn check(&self, mask: &Mask, row_order: Option<&RowOrder>) -> Result<(), PatternError> {
         self.validate()?;
         let violation = |place: String, expected: String, found: String| PatternError::Violation {
@@ -46,7 +47,8 @@ impl Pattern {
             }
             Self::Hinm { vector, keep, of } => {
                 let order = fitting(row_order, mask)?.ok_or_else(|| {
-                    // Rows of a group keep different weights: nothing in the mask tells them apart.
+                    // Rows of a group keep different weights, so the groups cannot be recovered from
+                    // the mask.
                     let expected = "a row order, which the mask alone does not tell".into();
                     violation("the whole matrix".into(), expected, "none".into())
                 })?;
@@ -57,7 +59,7 @@ impl Pattern {
     }
 }
 
-/// The given row order, if it is one of the mask's rows.
+/// Returns the given row order after checking that it has as many rows as the mask.
 fn fitting<'a>(
     row_order: Option<&'a RowOrder>,
     mask: &Mask,

@@ -1,4 +1,4 @@
-//! What a pattern is: its parameters, its name, the sparsities it can reach, and the masks it allows.
+//! Patterns: their parameters, names, reachable sparsities, and the masks they allow.
 
 mod check;
 pub(crate) mod kinds;
@@ -12,56 +12,59 @@ pub use project::Projection;
 
 use crate::PatternError;
 
-/// The allowed shapes of a mask.
+/// Sparsity pattern: the structure that a mask must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub enum Pattern {
-    /// The largest scores of the matrix.
+    /// No structure: the largest scores of the whole matrix are kept.
     Unstructured {},
-    /// Every block of a row keeps the same count (Balanced Sparsity, AAAI'19, Algorithm 1).
+    /// Every block of a row keeps the same number of weights (Balanced Sparsity, AAAI'19, Algorithm 1).
     Balanced {
-        /// Columns of a block, 2 to 256; the paper's balance range.
+        /// Columns per block, 2 to 256; the balance range of the paper.
         #[serde(default = "thirty_two")]
         block: usize,
     },
-    /// Balanced with small blocks, spelled with its counts: `keep` of every `of` columns.
+    /// Balanced with small blocks, specified by its counts: `keep` of every `of` columns.
     NOfM {
-        /// Kept weights of a block.
+        /// Kept weights per block.
         keep: usize,
-        /// Columns of a block, 2 to 256.
+        /// Columns per block, 2 to 256.
         of: usize,
     },
     /// `vector` consecutive rows share their columns (Gong et al., "VectorSparse", SC'21).
     VectorWise {
-        /// Rows of a vector, 2 to 256.
+        /// Rows per vector, 2 to 256.
         #[serde(default = "thirty_two")]
         vector: usize,
-        /// Every group keeps the same number of columns; otherwise one threshold for the matrix.
+        /// `true` if every group keeps the same number of columns; `false` for one threshold over the
+        /// whole matrix.
         #[serde(default = "yes")]
         equal_groups: bool,
     },
-    /// Vector-wise after a free row order (Shfl-BW, DAC'22).
+    /// Vector-wise after a free row permutation (Shfl-BW, DAC'22).
     ShflBw {
-        /// Rows of a vector, 2 to 256.
+        /// Rows per vector, 2 to 256.
         #[serde(default = "thirty_two")]
         vector: usize,
-        /// Every group keeps the same number of columns, which gives kernels a fixed trip count;
-        /// otherwise one threshold for the matrix, which keeps a little more of trained weights.
+        /// `true` if every group keeps the same number of columns, which gives kernels a fixed trip
+        /// count; `false` for one threshold over the whole matrix, which keeps slightly more of trained
+        /// weights.
         #[serde(default = "yes")]
         equal_groups: bool,
     },
-    /// Shfl-BW whose kept vectors hold `keep` of every `of` columns in each row (HiNM, 2024).
+    /// Shfl-BW in which each row also keeps only `keep` of every `of` columns of its group (HiNM,
+    /// 2024).
     Hinm {
-        /// Rows of a vector, 2 to 256.
+        /// Rows per vector, 2 to 256.
         #[serde(default = "thirty_two")]
         vector: usize,
-        /// Kept weights of a run.
+        /// Kept weights per run.
         keep: usize,
-        /// Kept columns of a run, 2 to 256.
+        /// Kept columns per run, 2 to 256.
         of: usize,
     },
-    /// Aligned square blocks, kept or dropped whole.
+    /// Aligned square blocks, kept or dropped as a whole.
     BlockWise {
         /// Rows and columns of a block, 2 to 256.
         #[serde(default = "thirty_two")]
@@ -78,11 +81,11 @@ fn yes() -> bool {
 }
 
 impl Pattern {
-    /// The names of all patterns.
+    /// Names of all patterns.
     pub const KINDS: [&'static str; 7] =
         ["unstructured", "balanced", "n-of-m", "vector-wise", "shfl-bw", "hinm", "block-wise"];
 
-    /// Every pattern with its default parameters, in the order of [`Self::KINDS`].
+    /// Returns every pattern with its default parameters, in the order of [`Self::KINDS`].
     pub fn defaults() -> [Self; 7] {
         [
             Self::Unstructured {},
@@ -95,7 +98,7 @@ impl Pattern {
         ]
     }
 
-    /// The pattern's name.
+    /// Returns the name of the pattern, one of [`Self::KINDS`].
     pub fn kind(&self) -> &'static str {
         Self::KINDS[match self {
             Self::Unstructured {} => 0,
@@ -143,10 +146,10 @@ impl Pattern {
         Self::Hinm { vector, keep, of }
     }
 
-    /// Checks the pattern's own parameters.
+    /// Checks that the parameters of the pattern are in range.
     ///
     /// # Errors
-    /// When one is out of range.
+    /// Returns an error if a parameter is out of range.
     pub fn validate(&self) -> Result<(), PatternError> {
         let size = |parameter, found| match found {
             // In-block indices are bytes, and no kernel gains from larger vectors.
@@ -174,12 +177,12 @@ impl Pattern {
         }
     }
 
-    /// Whether rows move: masks of this pattern come with a row order.
+    /// Returns `true` if the pattern permutes rows, so that its masks come with a row order.
     pub fn has_row_order(&self) -> bool {
         matches!(self, Self::ShflBw { .. } | Self::Hinm { .. })
     }
 
-    /// The rows of a group, where rows come in groups that share their columns.
+    /// Returns the number of rows per group, for patterns whose groups of rows share their columns.
     pub fn vector(&self) -> Option<usize> {
         match *self {
             Self::VectorWise { vector, .. }

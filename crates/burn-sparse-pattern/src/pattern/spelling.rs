@@ -1,4 +1,4 @@
-//! The one-line spelling of patterns: `shfl-bw(vector=32)`, `balanced(block=32)`, `unstructured`.
+//! One-line text form of patterns: `shfl-bw(vector=32)`, `balanced(block=32)`, `unstructured`.
 
 use std::fmt;
 use std::str::FromStr;

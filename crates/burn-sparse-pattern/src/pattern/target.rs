@@ -1,11 +1,11 @@
-//! How many zeros a pattern gives a matrix.
+//! Number of zeros that a pattern gives a matrix.
 
 use crate::count::Unit;
 use crate::pattern::kinds::{balanced, hinm::Inner};
 use crate::{Pattern, PatternError};
 
 impl Pattern {
-    /// The sparsity that the pattern's own fields fix, if they do.
+    /// Returns the sparsity that the parameters of the pattern fix, if they do.
     pub fn fixed_sparsity(&self) -> Option<f64> {
         match *self {
             Self::NOfM { keep, of } => Some(1.0 - keep as f64 / of as f64),
@@ -13,18 +13,18 @@ impl Pattern {
         }
     }
 
-    /// Refuses a target that keeps nothing or everything, and answers with the exact number of zeros
-    /// it gives a `rows x cols` matrix.
+    /// Computes the number of zeros that a target gives a `rows x cols` matrix; exact if
+    /// [`Self::counts_exactly`] returns `true`.
     ///
     /// # Errors
-    /// Names the nearest valid sparsities.
+    /// Returns an error if the target keeps nothing or everything, naming the nearest valid sparsities.
     pub fn target_zeros(
         &self,
         rows: usize,
         cols: usize,
         sparsity: f64,
     ) -> Result<usize, PatternError> {
-        crate::scores::check_shape(rows, cols)?;
+        crate::shape::check_shape(rows, cols)?;
         self.validate()?;
         let kept = self.unit(rows, cols).target(sparsity)?;
         let kept = match *self {
@@ -34,15 +34,16 @@ impl Pattern {
             }
             Self::VectorWise { vector, equal_groups } | Self::ShflBw { vector, equal_groups } => {
                 match rows.div_ceil(vector) {
-                    // Every row of every group, the short last one included, keeps as many columns.
+                    // Every row, including those of a short last group, keeps the same number of
+                    // columns.
                     _ if equal_groups => rows * kept,
-                    // Which groups keep how many depends on the scores; a short last group may keep
-                    // more or less than its share.
+                    // The number of columns per group depends on the scores; a short last group may
+                    // keep more or less than its share.
                     groups => (rows * kept) / groups,
                 }
             }
             Self::Hinm { keep, of, .. } => rows * Inner { keep, of }.target(cols, sparsity)? * keep,
-            // Border blocks are smaller: exact only where the block divides the matrix.
+            // Blocks at the border are smaller, so this is exact only if the block divides the matrix.
             Self::BlockWise { block } => {
                 (rows * cols * kept) / (rows.div_ceil(block) * cols.div_ceil(block))
             }
@@ -50,19 +51,21 @@ impl Pattern {
         Ok(rows * cols - kept)
     }
 
-    /// The sparsity nearest to a wish at which a `rows x cols` mask obeys the pattern and keeps something;
-    /// 0, for a dense layer, where the wish rounds to keeping all. Where a layer's share comes from a
-    /// [`Distribution`](crate::Distribution), it is not the user's error that it rounds to a limit.
+    /// Returns the sparsity nearest to `wish` at which a `rows x cols` mask obeys the pattern and keeps
+    /// something, or 0 (a dense layer) if `wish` rounds to keeping everything.
+    ///
+    /// Intended for a layer's share from a [`Distribution`](crate::Distribution), where rounding to a
+    /// limit is not the user's error.
     ///
     /// # Errors
-    /// When a parameter is out of range, or the matrix is too small for the pattern.
+    /// Returns an error if a parameter is out of range, or the matrix is too small for the pattern.
     pub fn nearest_sparsity(
         &self,
         rows: usize,
         cols: usize,
         wish: f64,
     ) -> Result<f64, PatternError> {
-        crate::scores::check_shape(rows, cols)?;
+        crate::shape::check_shape(rows, cols)?;
         self.validate()?;
         if let Some(fixed) = self.fixed_sparsity() {
             return self.target_zeros(rows, cols, fixed).map(|_| fixed);
@@ -73,7 +76,7 @@ impl Pattern {
         let (least, most) = match *self {
             Self::Hinm { keep, of, .. } => {
                 let share = |runs: usize| 1.0 - (runs * keep) as f64 / cols as f64;
-                // An error for a row shorter than a run.
+                // Fails if a row is shorter than a run.
                 Inner { keep, of }.runs(cols, share(1).max(0.0))?;
                 (share(cols / of), share(1))
             }
@@ -85,8 +88,9 @@ impl Pattern {
         Ok(if wish < least / 2.0 { 0.0 } else { wish.clamp(least.min(most), most) })
     }
 
-    /// Whether every mask at a target has exactly [`Self::target_zeros`] zeros; otherwise units of
-    /// different size are kept or dropped by their scores, and the count is nearly that.
+    /// Returns `true` if every mask at a target has exactly [`Self::target_zeros`] zeros. Otherwise
+    /// units of different sizes are kept or dropped by their scores, and the number is only
+    /// approximate.
     pub fn counts_exactly(&self) -> bool {
         match *self {
             Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. } => {
@@ -97,7 +101,7 @@ impl Pattern {
         }
     }
 
-    /// The unit that keeps a whole count.
+    /// Returns the unit that keeps a whole number of elements.
     pub(super) fn unit(&self, rows: usize, cols: usize) -> Unit {
         let (len, name) = match *self {
             Self::Unstructured {} => (rows * cols, "weights of the matrix".into()),

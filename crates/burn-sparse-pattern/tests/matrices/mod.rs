@@ -1,4 +1,4 @@
-//! Matrices that searches meet: without structure, with heavy tails, with planted groups.
+//! Matrices for testing the search: without structure, with heavy tails, with planted groups.
 
 #![allow(dead_code, reason = "every user takes its part")]
 
@@ -18,7 +18,7 @@ impl Matrix {
         self.weights.iter().map(|weight| weight.abs()).collect()
     }
 
-    /// One of each kind.
+    /// Returns one matrix of each kind.
     pub fn kinds(rows: usize, cols: usize, vector: usize, seed: u64) -> Vec<Self> {
         vec![
             Self::normal(rows, cols, seed),
@@ -40,17 +40,17 @@ impl Matrix {
         Self { kind, rows, cols, weights }
     }
 
-    /// Independent normal weights: no structure at all.
+    /// Creates independent normal weights, without any structure.
     pub fn normal(rows: usize, cols: usize, seed: u64) -> Self {
         Self::new("normal", (rows, cols), seed, |_, _, random| normal(random))
     }
 
-    /// Cubes of normal weights: few are large.
+    /// Creates cubes of normal weights, few of which are large.
     pub fn heavy_tailed(rows: usize, cols: usize, seed: u64) -> Self {
         Self::new("heavy-tailed", (rows, cols), seed, |_, _, random| normal(random).powi(3))
     }
 
-    /// Rows and columns of different scales, as in trained layers.
+    /// Creates weights whose rows and columns have different scales, as in trained layers.
     pub fn scaled(rows: usize, cols: usize, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(!seed);
         let tall: Vec<f32> = (0..rows).map(|_| normal(&mut random).exp()).collect();
@@ -60,12 +60,13 @@ impl Matrix {
         })
     }
 
-    /// Few different values, many zeros.
+    /// Creates weights with few different values and many zeros.
     pub fn with_ties(rows: usize, cols: usize, seed: u64) -> Self {
         Self::new("ties", (rows, cols), seed, |_, _, random| random.random_range(0..3_u8).into())
     }
 
-    /// Rows that belong to group `row % groups`, which prefers a quarter of the columns; then noise.
+    /// Creates rows that belong to group `row % groups`, which prefers a quarter of the columns, and
+    /// adds noise.
     pub fn planted(rows: usize, cols: usize, vector: usize, seed: u64) -> Self {
         let groups = rows.div_ceil(vector);
         let mut random = ChaCha8Rng::seed_from_u64(!seed);
@@ -76,14 +77,14 @@ impl Matrix {
         })
     }
 
-    /// The order that [`Self::planted`] planted.
+    /// Returns the row order that [`Self::planted`] planted.
     pub fn planted_order(rows: usize, vector: usize) -> Vec<u32> {
         let groups = rows.div_ceil(vector);
         (0..groups).flat_map(|g| (g..rows).step_by(groups).map(|row| row as u32)).collect()
     }
 }
 
-/// Box and Muller.
+/// Returns a standard normal value (Box-Muller).
 fn normal(random: &mut ChaCha8Rng) -> f32 {
     let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
     (radius * (std::f64::consts::TAU * random.random::<f64>()).cos()) as f32

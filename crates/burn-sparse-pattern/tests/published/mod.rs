@@ -1,7 +1,6 @@
-//! The published Shfl-BW row search, as its authors' code does it (Huang et al., DAC'22; the
+//! Published Shfl-BW row search, as implemented by its authors (Huang et al., DAC'22; the
 //! `block_row_permuted` branch of their training code): exact-size k-means on the rows of the binary
-//! mask at twice the density, ten starts, the best by inertia. A reference for what must be beaten, not
-//! for speed.
+//! mask at twice the density, ten starts, the best by inertia. A baseline for quality, not for speed.
 
 use burn_sparse_pattern::{RowOrder, Scores};
 use rand::{RngExt, SeedableRng};
@@ -10,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 const STARTS: usize = 10;
 const ITERATIONS: usize = 300;
 
-/// The row order in clusters of exactly `vector` rows; the last may be shorter.
+/// Returns the row order in clusters of exactly `vector` rows; the last may be shorter.
 pub fn search(scores: &Scores<'_>, vector: usize, sparsity: f64) -> RowOrder {
     let (rows, cols) = (scores.rows(), scores.cols());
     let points = binary(scores, sparsity);
@@ -44,7 +43,7 @@ pub fn search(scores: &Scores<'_>, vector: usize, sparsity: f64) -> RowOrder {
     RowOrder::new(order.collect()).expect("clusters part the rows")
 }
 
-/// Scores above the percentile `100 - 2 * (100 - 100 s)`, as 0 and 1.
+/// Returns 1 for scores above the percentile `100 - 2 * (100 - 100 s)`, and 0 for all others.
 fn binary(scores: &Scores<'_>, sparsity: f64) -> Vec<f64> {
     let mut sorted = scores.values().to_vec();
     sorted.sort_by(f32::total_cmp);
@@ -57,7 +56,7 @@ fn square_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-/// k-means++ centres.
+/// Selects k-means++ centres.
 fn plus_plus(points: &[f64], cols: usize, count: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
     let rows = points.len() / cols;
     let mut centres = points[random.random_range(0..rows) * cols..][..cols].to_vec();
@@ -77,7 +76,7 @@ fn plus_plus(points: &[f64], cols: usize, count: usize, random: &mut ChaCha8Rng)
     centres
 }
 
-/// Square distances, `[rows, centres]`.
+/// Computes the squared distances, `[rows, centres]`.
 fn distances(points: &[f64], centres: &[f64], cols: usize) -> Vec<f64> {
     let from = |point| centres.chunks_exact(cols).map(move |c| square_distance(point, c));
     points.chunks_exact(cols).flat_map(from).collect()
@@ -97,14 +96,15 @@ fn means(points: &[f64], group_of: &[usize], cols: usize, groups: usize) -> Vec<
     means
 }
 
-/// The cheapest assignment to groups of exactly these sizes (a transportation problem): negative
-/// cycles of moves between groups are cancelled until there is none, which proves it optimal.
+/// Computes the cheapest assignment to groups of exactly these sizes (a transportation problem):
+/// cancels negative cycles of moves between groups until there are none, which proves that it is
+/// optimal.
 fn transport(costs: &[f64], sizes: &[usize], start: Vec<usize>) -> Vec<usize> {
     let groups = sizes.len();
     let rows = costs.len() / groups;
     let mut group_of = start;
     if group_of.is_empty() {
-        // Rows in turn to their cheapest group that has room.
+        // Assigns the rows in turn to their cheapest group that has room.
         let mut room = sizes.to_vec();
         for row in 0..rows {
             let cost = |g: &usize| costs[row * groups + g];
@@ -137,7 +137,7 @@ fn transport(costs: &[f64], sizes: &[usize], start: Vec<usize>) -> Vec<usize> {
     group_of
 }
 
-/// A cycle of moves that lowers the cost (Bellman and Ford).
+/// Returns a cycle of moves that lowers the cost (Bellman-Ford).
 fn negative_cycle(moves: &[(f64, usize)], groups: usize) -> Option<Vec<(usize, usize)>> {
     let (mut cost, mut before) = (vec![0.0_f64; groups], vec![usize::MAX; groups]);
     let mut touched = None;
@@ -153,7 +153,7 @@ fn negative_cycle(moves: &[(f64, usize)], groups: usize) -> Option<Vec<(usize, u
         }
         touched?;
     }
-    // Far enough back along the chain every place lies on the cycle.
+    // Following the chain back far enough always ends on the cycle.
     let mut at = touched?;
     for _ in 0..groups {
         at = before[at];

@@ -1,9 +1,9 @@
-//! What property tests draw from.
+//! Strategies for property tests.
 
 use burn_sparse_pattern::Pattern;
 use proptest::prelude::*;
 
-/// Every pattern, with small parameters.
+/// Generates every pattern, with small parameters.
 pub fn patterns() -> impl Strategy<Value = Pattern> {
     prop_oneof![
         Just(Pattern::Unstructured {}),

@@ -144,7 +144,7 @@ impl<T: Task> Runner<'_, T> {
             source: self.source,
             folder: &run,
             begin,
-            devices: &[self.place.device.clone()],
+            devices: std::slice::from_ref(self.place.device),
         };
         let outcome = train(&options, self.observer)?;
         let Outcome::Trained(trained) = outcome else { return Ok(None) };

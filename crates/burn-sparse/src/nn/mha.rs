@@ -105,19 +105,10 @@ pub struct MultiHeadAttention {
 /// Input of [`MultiHeadAttention::forward`], as burn-nn's `MhaInput`.
 #[derive(Debug, Clone)]
 pub struct MhaInput {
-    sequences: Sequences,
+    query: Tensor<3>,
+    /// Key and value; `None` if one sequence attends to itself.
+    key_value: Option<[Tensor<3>; 2]>,
     mask: AttentionMask,
-}
-
-#[derive(Debug, Clone)]
-enum Sequences {
-    /// One sequence attends to itself.
-    SelfAttention(Tensor<3>),
-    Separate {
-        query: Tensor<3>,
-        key: Tensor<3>,
-        value: Tensor<3>,
-    },
 }
 
 /// Positions that must not be attended to.
@@ -151,7 +142,7 @@ impl MhaInput {
     /// # Shapes
     /// - `tensor`: `[batch, positions, d_model]`
     pub fn self_attn(tensor: Tensor<3>) -> Self {
-        Self { sequences: Sequences::SelfAttention(tensor), mask: AttentionMask::default() }
+        Self { query: tensor, key_value: None, mask: AttentionMask::default() }
     }
 
     /// Makes the input of cross-attention.
@@ -160,8 +151,7 @@ impl MhaInput {
     /// - `query`: `[batch, queries, d_model]`
     /// - `key`, `value`: `[batch, keys, d_model]`
     pub fn new(query: Tensor<3>, key: Tensor<3>, value: Tensor<3>) -> Self {
-        let sequences = Sequences::Separate { query, key, value };
-        Self { sequences, mask: AttentionMask::default() }
+        Self { query, key_value: Some([key, value]), mask: AttentionMask::default() }
     }
 
     /// Masks padding: `true` for keys that must not be attended to, `[batch, keys]`.
@@ -202,10 +192,10 @@ impl MultiHeadAttention {
     /// # Panics
     /// Panics if shapes do not fit.
     pub fn forward(&self, input: MhaInput) -> MhaOutput {
-        let MhaInput { sequences, mask } = input;
-        let (query, cache) = match sequences {
-            Sequences::SelfAttention(input) => self.project(input),
-            Sequences::Separate { query, key, value } => {
+        let MhaInput { query, key_value, mask } = input;
+        let (query, cache) = match key_value {
+            None => self.project(query),
+            Some([key, value]) => {
                 let [batch, _, _] = query.dims();
                 assert_shape!(query, [_, _, self.d_model]);
                 assert_shape!(key, [batch, _, self.d_model]);
@@ -229,11 +219,8 @@ impl MultiHeadAttention {
     /// # Panics
     /// As [`Self::forward`].
     pub fn forward_cache(&self, input: MhaInput, cache: &mut MhaCache) -> MhaOutput {
-        let MhaInput { sequences, mask } = input;
-        let (query, key, value) = match sequences {
-            Sequences::SelfAttention(input) => (input.clone(), input.clone(), input),
-            Sequences::Separate { query, key, value } => (query, key, value),
-        };
+        let MhaInput { query, key_value, mask } = input;
+        let [key, value] = key_value.unwrap_or_else(|| [query.clone(), query.clone()]);
         assert_shape!(query, [_, _, self.d_model]);
         let heads = |layer: &Linear, x: Tensor<3>| self.split_heads(layer.forward(x));
         let query = cache.query.forward(query, |x| heads(&self.query, x));

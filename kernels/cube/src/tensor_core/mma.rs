@@ -109,6 +109,7 @@ pub(super) fn mma_kernel<F: Float>(
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
     let reach = reach::<F>(&memory, end, pitch, cols, ring, engine);
+    let base = reach.base;
 
     let mut sums = Array::<Vector<f32, Const<4>>>::new(comptime!(tile.rows() * tile.columns()));
     #[unroll]
@@ -146,31 +147,13 @@ pub(super) fn mma_kernel<F: Float>(
             for i in 0..comptime!(tile.rows()) {
                 let at = comptime!(ring.values_at()) + row * pitch_w + top + comptime!(i * 16);
                 let to = comptime!(i * 4);
-                load_fragment::<F>(
-                    &memory,
-                    reach.base,
-                    at,
-                    &mut a,
-                    to,
-                    pitch_w,
-                    Operand::A,
-                    engine,
-                );
+                load_fragment::<F>(&memory, base, at, &mut a, to, pitch_w, Operand::A, engine);
             }
             #[unroll]
             for j in 0..comptime!(tile.columns() / 2) {
                 let at = row * pitch_x + left + comptime!(j * 16);
                 let mut b = Array::<Pair<F>>::new(4usize);
-                load_fragment::<F>(
-                    &memory,
-                    reach.base,
-                    at,
-                    &mut b,
-                    0usize,
-                    pitch_x,
-                    Operand::B,
-                    engine,
-                );
+                load_fragment::<F>(&memory, base, at, &mut b, 0usize, pitch_x, Operand::B, engine);
                 #[unroll]
                 for i in 0..comptime!(tile.rows()) {
                     #[unroll]

@@ -13,6 +13,7 @@ mod ring;
 mod trial;
 mod warpgroup;
 mod wgmma;
+mod wide_tile;
 
 #[cfg(feature = "offline")]
 pub(crate) use forward::offline;
@@ -21,4 +22,4 @@ pub use forward::{Kernel, forward};
 pub use instructions::Engine;
 pub use mma::Tile;
 pub use trial::{proves_itself, trial};
-pub use wgmma::WideTile;
+pub use wide_tile::WideTile;

@@ -7,16 +7,11 @@
 
 use cubecl::prelude::*;
 
+use super::Engine;
 use super::instructions::{Element, WARP};
 use super::ring::SPAN;
-use super::{Engine, WideTile};
+use super::wide_tile::{SPAN_BYTES, WideTile};
 
-/// Threads that issue one instruction together.
-pub(super) const WARPGROUP: usize = 4 * WARP;
-/// Rows per instruction.
-pub(super) const ROWS: usize = 64;
-/// Bytes per swizzled row: 64 elements.
-pub(super) const SPAN_BYTES: usize = 2 * SPAN;
 /// Bytes of eight swizzled rows: the stride between reduction steps of eight.
 const ATOM_BYTES: usize = 8 * SPAN_BYTES;
 

@@ -1,10 +1,10 @@
-//! Balanced Sparsity (Yao et al., AAAI'19): every block of a row keeps the same count.
+//! Balanced Sparsity (Yao et al., AAAI'19): every block of a row keeps the same number of weights.
 
 use crate::count::{kept_count, top};
 use crate::pattern::kinds::Violation;
 use crate::{Mask, Scores};
 
-/// How a row is cut and how much each block keeps.
+/// Block size of a row, and the number of weights that each block keeps.
 pub(crate) struct Counts {
     block: usize,
     cols: usize,
@@ -13,14 +13,14 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Full blocks keep `kept`; a shorter last block keeps its rounded share.
+    /// Creates the counts: full blocks keep `kept`; a shorter last block keeps its rounded share.
     pub(crate) fn new(cols: usize, block: usize, sparsity: f64, kept: usize) -> Self {
         let last = cols % block;
         let kept_last = if cols < block { kept } else { kept_count(last, sparsity) };
         Self { block, cols, kept, kept_last }
     }
 
-    /// Kept weights of a row.
+    /// Returns the number of kept weights per row.
     pub(crate) fn row(&self) -> usize {
         (self.cols / self.block) * self.kept
             + if self.cols.is_multiple_of(self.block) { 0 } else { self.kept_last }
@@ -42,9 +42,11 @@ pub(crate) fn project(scores: &Scores<'_>, counts: &Counts) -> Mask {
     mask
 }
 
-/// Full blocks share one count, short last blocks share another; `keep` fixes the first.
+/// Checks that all full blocks keep one count and all short last blocks another; `keep`, if given,
+/// fixes the first of these.
 pub(crate) fn check(mask: &Mask, block: usize, keep: Option<usize>) -> Result<(), Violation> {
-    // Where the matrix is narrower than a block, the one short block is the unit.
+    // If the matrix is narrower than a block, its only block is a short one, to which `keep` does not
+    // apply.
     let mut full = keep.filter(|_| mask.cols() >= block);
     let mut last = None;
     for row in 0..mask.rows() {

@@ -2,7 +2,7 @@ use crate::count::top;
 use crate::pattern::kinds::Violation;
 use crate::{Mask, Scores};
 
-/// Keeps the `kept` aligned blocks with the highest sums; border blocks are smaller.
+/// Keeps the `kept` aligned blocks with the highest sums of scores; blocks at the border are smaller.
 pub(crate) fn project(scores: &Scores<'_>, block: usize, kept: usize) -> Mask {
     let (rows, cols) = (scores.rows(), scores.cols());
     let across = cols.div_ceil(block);

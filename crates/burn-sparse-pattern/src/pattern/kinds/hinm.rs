@@ -1,12 +1,13 @@
-//! Hierarchical N:M (HiNM, arXiv 2407.20496; VENOM's V:N:M, SC'23, is its relative): groups of V rows
-//! share their columns as in Shfl-BW, and inside them every row keeps `keep` of every `of`.
+//! Hierarchical N:M (HiNM, arXiv 2407.20496; related to VENOM's V:N:M, SC'23): groups of V rows share
+//! their columns as in Shfl-BW, and within these columns every row keeps `keep` of every `of`.
 
 use crate::count::{check_sparsity, top};
-use crate::pattern::kinds::vector_wise::{Keep, best_columns, group_sums};
+use crate::grouping::Keep;
+use crate::pattern::kinds::vector_wise::{best_columns, group_sums};
 use crate::pattern::kinds::{Violation, balanced};
 use crate::{Mask, PatternError, RowOrder, Scores};
 
-/// The inner pattern: `keep` of every `of` kept columns.
+/// Inner pattern: `keep` of every `of` kept columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Inner {
     pub(crate) keep: usize,
@@ -14,11 +15,11 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// The runs of `of` columns that a group keeps at `sparsity`; more than there are where the inner
-    /// pattern alone drops more than that.
+    /// Returns the number of runs of `of` columns that a group keeps at `sparsity`. Exceeds the number
+    /// of runs in a row if the inner pattern alone drops more than `sparsity`.
     ///
     /// # Errors
-    /// When that is none, or the matrix is narrower than one run.
+    /// Returns an error if that number is zero, or the matrix is narrower than one run.
     pub(crate) fn runs(self, cols: usize, sparsity: f64) -> Result<usize, PatternError> {
         check_sparsity(sparsity)?;
         let runs = (cols as f64 * (1.0 - sparsity) / self.keep as f64).round() as usize;
@@ -29,7 +30,8 @@ impl Inner {
         }
     }
 
-    /// The runs at a target, which the columns must suffice for.
+    /// Returns the number of runs at a target, or an error if they need more columns than the matrix
+    /// has.
     pub(crate) fn target(self, cols: usize, sparsity: f64) -> Result<usize, PatternError> {
         match self.runs(cols, sparsity)? {
             runs if runs * self.of > cols => Err(self.degenerate(cols, sparsity, runs)),
@@ -52,7 +54,7 @@ impl Inner {
     }
 }
 
-/// The mask for a row order. Where the sparsity is less than the inner pattern's own, as early in a
+/// Computes the mask for a row order. If the sparsity is below that of the inner pattern, as early in a
 /// ramp, all columns stay and every run keeps its rounded share.
 pub(crate) fn project(
     scores: &Scores<'_>,
@@ -87,10 +89,11 @@ pub(crate) fn project(
     Ok(mask)
 }
 
-/// The columns of each run of a group: what its rows keep there together, at most `of`.
+/// Returns the columns of each run of a group: the union of the columns that its rows keep there, at
+/// most `of`.
 ///
-/// A column that no row of the group keeps leaves no trace in the mask, so a run may come back shorter
-/// than it was cut.
+/// A column that no row of the group keeps is not visible in the mask, so a run may have fewer columns
+/// than when it was projected.
 pub(crate) fn runs(
     mask: &Mask,
     inner: Inner,

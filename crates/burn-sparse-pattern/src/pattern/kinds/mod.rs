@@ -1,4 +1,5 @@
-//! One file per pattern: the best mask for given scores, and the proof that a mask obeys it.
+//! One file per pattern: computes the best mask for given scores, and checks that a mask obeys the
+//! pattern.
 
 pub(crate) mod balanced;
 pub(crate) mod block_wise;
@@ -6,7 +7,7 @@ pub(crate) mod hinm;
 pub(crate) mod unstructured;
 pub(crate) mod vector_wise;
 
-/// The first place where a mask breaks its pattern.
+/// First place where a mask violates its pattern.
 pub(crate) struct Violation {
     pub(crate) place: String,
     pub(crate) expected: String,

@@ -1,27 +1,13 @@
-//! Groups of V rows share their columns; with a row order this is Shfl-BW.
+//! Groups of V rows that share their columns; with a row order, this is Shfl-BW.
 
 use rayon::prelude::*;
 
 use crate::count::top;
+use crate::grouping::Keep;
 use crate::pattern::kinds::Violation;
 use crate::{Mask, RowOrder, Scores};
 
-/// How many vectors are kept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Keep {
-    /// As many columns in every group.
-    PerGroup(usize),
-    /// One threshold for the matrix.
-    Total(usize),
-}
-
-impl Keep {
-    pub(crate) fn new(equal_groups: bool, kept: usize) -> Self {
-        if equal_groups { Self::PerGroup(kept) } else { Self::Total(kept) }
-    }
-}
-
-/// The score of every V x 1 vector: `[groups, cols]`.
+/// Computes the score of every V x 1 vector, `[groups, cols]`.
 pub(crate) fn group_sums(scores: &Scores<'_>, vector: usize, order: &RowOrder) -> Vec<f32> {
     let cols = scores.cols();
     let groups: Vec<&[u32]> = order.groups(vector).collect();
@@ -32,13 +18,13 @@ pub(crate) fn group_sums(scores: &Scores<'_>, vector: usize, order: &RowOrder) -
                 *sum += score;
             }
         }
-        // Finite scores can add up to infinity, which would no longer rank.
+        // Finite scores can sum to infinity, which would no longer rank.
         sums.iter_mut().for_each(|sum| *sum = sum.min(f32::MAX));
     });
     sums
 }
 
-/// The kept columns of each group, in no order, for the scores of [`group_sums`].
+/// Returns the kept columns of each group, in no particular order, given the sums from [`group_sums`].
 pub(crate) fn best_columns(sums: &[f32], cols: usize, keep: Keep) -> Vec<Vec<usize>> {
     match keep {
         Keep::PerGroup(kept) => sums
