@@ -7,8 +7,8 @@ use crate::commands::{
     PlanArguments, PruneArguments, ReportArguments, SweepArguments, TrainArguments,
 };
 
-/// Training-time sparsity for Burn: recipe, plan, masked fine-tuning, verified checkpoint, sparse
-/// kernels that prove they ran.
+/// Sparsity for Burn, from training to deployment: prune by a recipe, fine-tune under masks, export verified
+/// checkpoints, and run them on sparse kernels.
 #[derive(Debug, Parser)]
 #[command(name = "burn-sparse", version)]
 pub(crate) struct Arguments {
@@ -18,25 +18,25 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Train a recipe's task, dense and then under its masks.
+    /// Train the task of a recipe, dense and then under masks.
     Train(TrainArguments),
-    /// Print what a recipe will do to its model, before anything trains.
+    /// Print the plan of a recipe: pattern, sparsity and schedule of every weight.
     Plan(PlanArguments),
-    /// Measure a checkpoint, and name the kernel of every layer.
+    /// Evaluate a checkpoint, and name the kernel that ran for every layer.
     Eval(EvalArguments),
-    /// Prune the weights of any safetensors file once, without training.
+    /// Prune the weights of a safetensors file in one shot, without training.
     Prune(PruneArguments),
-    /// Write a checkpoint in another form.
+    /// Convert a checkpoint to another format.
     Export(ExportArguments),
-    /// Make a checkpoint of a task from weights in PyTorch's names and orientation.
+    /// Convert weights in PyTorch's layout to a checkpoint of a task.
     Import(ImportArguments),
-    /// Show what a checkpoint holds.
+    /// Show the contents of a checkpoint.
     Inspect(InspectArguments),
-    /// Time layers, dense and sparse in one run.
+    /// Benchmark layers, dense and sparse alternating in one run.
     Bench(BenchArguments),
     /// Train a recipe over patterns, sparsities, methods and seeds, from one dense checkpoint each.
     Sweep(SweepArguments),
-    /// Write what a run or a sweep found as one HTML file, and print its table as Markdown.
+    /// Write the results of a run or a sweep as one HTML file, and print its table as Markdown.
     Report(ReportArguments),
 }
 

@@ -3,26 +3,27 @@ use clap::Args;
 
 use crate::args::Dtype;
 
-/// Where a command computes, and in what.
+/// Device and number type of a command.
 #[derive(Debug, Args)]
 pub(crate) struct Compute {
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// What a GPU computes in; what the CPU, which computes in f32, keeps pruned weights in.
+    /// Type that a GPU computes in; the CPU stores pruned weights in it, and computes in f32.
     #[arg(long, value_enum)]
     pub(crate) dtype: Option<Dtype>,
 }
 
 impl Compute {
-    /// The device whose floats are of the type asked for.
+    /// Returns the device, set to the requested number type.
     pub(crate) fn device(&self) -> Result<Device, String> {
         device(&self.device, self.dtype)
     }
 }
 
-/// The device of a name, whose floats are of `dtype`; what this build or machine cannot do is one clear
-/// error.
+/// Returns the device of this name, set to `dtype`.
+///
+/// Returns an error if this build or machine has no such device.
 pub(crate) fn device(name: &str, dtype: Option<Dtype>) -> Result<Device, String> {
     let mut device = found(name).map_err(|reason| format!("--device {name}: {reason}"))?;
     let float = match dtype {
@@ -55,13 +56,13 @@ fn found(name: &str) -> Result<Device, String> {
     }
 }
 
-/// For builds without a runtime.
+/// Returns the error of a build without a runtime.
 #[cfg(not(all(feature = "cuda", feature = "vulkan", feature = "wgpu")))]
 fn absent(feature: &str) -> Result<Device, String> {
     Err(format!("this build has no such devices; build with `--features {feature}`, or use flex"))
 }
 
-/// The device of this number among those of a runtime.
+/// Returns the device of this number among those of a runtime.
 #[cfg(any(feature = "cuda", feature = "vulkan", feature = "wgpu"))]
 fn numbered(kind: burn::tensor::DeviceType, index: usize, missing: &str) -> Result<Device, String> {
     let mut devices = Device::enumerate(kind).into_vec();

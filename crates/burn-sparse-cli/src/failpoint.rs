@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-/// What to do at a failpoint.
+/// Action of a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Ends the program without any cleanup.

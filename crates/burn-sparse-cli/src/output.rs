@@ -1,4 +1,4 @@
-//! What people and programs see: progress on standard error, results on standard output.
+//! Output: progress on standard error, results on standard output.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::failpoint::{self, Action};
 
-/// A line on standard error. That nobody reads it is no reason to stop a training run.
+/// Prints a line on standard error. A closed standard error must not stop a training run.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -20,27 +20,27 @@ pub(crate) fn note(line: &str) {
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Shows a run: a bar on a terminal, one line per epoch everywhere.
+/// Shows the progress of a run: a bar on a terminal, and one line per epoch.
 pub(crate) struct Progress {
     bar: ProgressBar,
     epochs: bool,
 }
 
 impl Progress {
-    /// As [`Self::new`], for many runs: without a line for every epoch.
+    /// Shows the progress of many runs, without a line per epoch.
     pub(crate) fn of_many() -> Self {
         let mut progress = Self::new();
         progress.epochs = false;
         progress
     }
 
-    /// Prints lines above the bar while somebody else holds the progress.
+    /// Returns a function that prints lines above the bar.
     pub(crate) fn lines(&self) -> impl Fn(&str) + use<> {
         let bar = self.bar.clone();
         move |line| bar.suspend(|| note(line))
     }
 
-    /// Starts to listen for Ctrl-C; the second one ends the program at once.
+    /// Shows the progress of a run, and handles Ctrl-C; a second one ends the program at once.
     pub(crate) fn new() -> Self {
         let handler = || {
             if INTERRUPTED.swap(true, Ordering::SeqCst) {
@@ -125,7 +125,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Box<dyn std::error::Er
     Ok(())
 }
 
-/// Whether an error only says that nobody reads standard output any more.
+/// Returns `true` if an error only means that standard output was closed.
 pub(crate) fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = error.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
@@ -161,7 +161,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Layers as a table.
+/// Formats layers as a table.
 pub(crate) fn layers(layers: &[LayerReport]) -> String {
     let heading = ["layer", "rows x cols", "pattern", "sparsity", "mask", "kernel", "because"];
     let mut rows = vec![heading.map(String::from).to_vec()];
@@ -179,7 +179,7 @@ pub(crate) fn layers(layers: &[LayerReport]) -> String {
     table(&rows)
 }
 
-/// What a choice of kernel rested on.
+/// Formats the predicted times behind a choice of kernel.
 pub(crate) fn prediction(predicted: Option<Predicted>) -> String {
     predicted.map_or("-".into(), |Predicted { sparse_us, dense_us }| {
         format!("{sparse_us:.0} us expected, dense {dense_us:.0} us")

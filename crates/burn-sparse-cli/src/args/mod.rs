@@ -17,7 +17,7 @@ pub(crate) enum ExportFormat {
     SparseBitmask,
 }
 
-/// The type of values.
+/// Number type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Dtype {
     /// Single precision.
@@ -25,7 +25,7 @@ pub(crate) enum Dtype {
     F32,
     /// Half precision.
     F16,
-    /// The upper half of f32.
+    /// bfloat16.
     Bf16,
 }
 

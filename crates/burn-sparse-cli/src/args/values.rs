@@ -1,4 +1,4 @@
-//! Values that are more than a word or a number.
+//! Parsers of argument values.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn method(text: &str) -> Result<Method, String> {
     Ok(Method { name: name.into(), sets: sets.map(String::from).collect() })
 }
 
-/// A list of patterns, whose own commas stand in parentheses.
+/// List of patterns, separated by commas outside parentheses.
 #[derive(Debug, Clone)]
 pub(crate) struct Patterns(pub(crate) Vec<Pattern>);
 
@@ -37,7 +37,7 @@ pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
-/// `30s`, `2m`, or plain seconds.
+/// Parses `30s`, `2m`, or plain seconds.
 pub(crate) fn budget(text: &str) -> Result<Duration, String> {
     let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
         (Some(number), _) => (number, 1.0),

@@ -19,7 +19,7 @@ pub(crate) struct BenchArguments {
     /// A checkpoint, or the folder of a finished run.
     #[arg(required_unless_present = "shape", conflicts_with = "shape")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Layers instead of a checkpoint, as ROWSxCOLS (outputs x inputs), separated by commas.
+    /// Random layers instead of a checkpoint, as ROWSxCOLS (outputs x inputs), separated by commas.
     #[arg(long, value_delimiter = ',', value_parser = shape, requires = "pattern")]
     pub(crate) shape: Vec<(usize, usize)>,
     /// Patterns, separated by commas: 'shfl-bw(vector=32),balanced(block=32)'.
@@ -28,7 +28,7 @@ pub(crate) struct BenchArguments {
     /// Shares of zeros, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "0.75")]
     pub(crate) sparsity: Vec<f64>,
-    /// Tokens, separated by commas.
+    /// Batch sizes in tokens, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
     pub(crate) batch: Vec<usize>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     output::text(&table(&rows))
 }
 
-/// All that a table would say of speed: of a benchmark that is stopped it is what remains.
+/// Formats the speed of a row, printed while the benchmark runs.
 fn progress(row: &BenchRow) -> String {
     let BenchRow {
         rows, cols, batch, pattern, sparsity, dense_us, sparse_us, speedup, kernel, ..
@@ -87,17 +87,17 @@ struct Report<'a> {
     rows: Vec<BenchRow>,
 }
 
-/// What is timed.
+/// A layer to time.
 struct Layer {
     name: Option<String>,
     pattern: Pattern,
     packed: Packed,
-    /// What the checkpoint holds its values in.
+    /// Type of its values in the checkpoint.
     float: FloatType,
     is_convolution: bool,
 }
 
-/// The pruned layers of a checkpoint, or random ones of the shapes asked for.
+/// Returns the pruned layers of a checkpoint, or random ones of the requested shapes.
 fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Failure> {
     if let Some(path) = &arguments.checkpoint {
         let (path, checkpoint) = checkpoint::read(path)?;
@@ -118,7 +118,7 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
     }
     let patterns = arguments.pattern.as_ref().map_or(&[][..], |patterns| &patterns.0);
     let mut layers = Vec::new();
-    // All of it is checked before any of it takes memory.
+    // Checks everything before any of it takes memory.
     for &(rows, cols) in &arguments.shape {
         refuse_huge(rows, cols)?;
         for pattern in patterns {
@@ -147,7 +147,7 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
     Ok(layers)
 }
 
-/// The most numbers of a matrix that is timed: 8 GB of f32.
+/// Largest number of elements of a timed matrix: 8 GB of f32.
 const LARGEST: usize = 1 << 31;
 
 fn refuse_huge(rows: usize, cols: usize) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ use crate::output;
 pub(crate) struct EvalArguments {
     /// A checkpoint, or the folder of a finished run.
     pub(crate) checkpoint: PathBuf,
-    /// Where data sets are, instead of their caches.
+    /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ impl TaskVisitor for Evaluate<'_> {
     type Output = Result<(Metric, Vec<LayerReport>), Failure>;
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
-        // The model first: a checkpoint that does not fit needs no data.
+        // Loads the model first: a checkpoint that does not fit needs no data.
         let model = self.checkpoint.load(task.model(&self.device))?;
         let data = task.load(self.arguments.data_dir.as_deref(), self.seed)?;
         let metric = task.evaluate(&data, &model, &self.device);

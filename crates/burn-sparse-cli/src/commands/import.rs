@@ -11,13 +11,12 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArguments {
-    /// A safetensors file: dense weights, masked ones, or the sparse-bitmask layout of
-    /// compressed-tensors.
+    /// A safetensors file: dense or masked weights, or the sparse-bitmask layout of compressed-tensors.
     pub(crate) weights: PathBuf,
-    /// The task whose model they are of.
+    /// Task of the model.
     #[arg(long)]
     pub(crate) task: String,
-    /// What a module of the file is called in the model, as in net.0=fc1; `NAME=` leaves it out.
+    /// Rename a module of the file, as in net.0=fc1; `NAME=` leaves it out.
     #[arg(long, value_name = "FROM=TO")]
     pub(crate) rename: Vec<Rename>,
     /// The checkpoint to write.
@@ -27,7 +26,7 @@ pub(crate) struct ImportArguments {
 
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     let checkpoint = with_task(&arguments.task, Import { arguments })??;
-    // The least recipe, so that the checkpoint knows its task: it trains nothing.
+    // A minimal recipe, so that the checkpoint knows its task; it trains nothing.
     let train = TrainConfig { prune_epochs: 0, ..TrainConfig::default() };
     let text = "version = 1\ntask = \"\"";
     let recipe: Recipe = text.parse()?;

@@ -14,7 +14,7 @@ use crate::output;
 pub(crate) struct InspectArguments {
     /// A checkpoint, or the folder of a finished run.
     pub(crate) file: PathBuf,
-    /// Draw every mask to this SVG file: as stored, in row order, and what each group keeps.
+    /// Draw every mask to an SVG file: as stored, in row order, and the share that each group keeps.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object on standard output.

@@ -17,29 +17,29 @@ pub(crate) struct PruneArguments {
     /// The pattern, as in 'shfl-bw(vector=32)'.
     #[arg(long)]
     pub(crate) pattern: Pattern,
-    /// The share of zeros; n-of-m brings its own.
+    /// Share of zeros; n-of-m fixes its own.
     #[arg(long)]
     pub(crate) sparsity: Option<f64>,
     /// The file to write.
     #[arg(long)]
     pub(crate) out: PathBuf,
-    /// Names of tensors, as globs; all float tensors with 2 or 4 axes without it.
+    /// Names of the tensors to prune, as globs [default: all float tensors with 2 or 4 axes].
     #[arg(long, value_name = "GLOB", default_value = "*")]
     pub(crate) include: Vec<String>,
-    /// How matrices are stored: pytorch as [out, in], burn as [in, out].
+    /// Orientation of matrices: pytorch stores [out, in], burn [in, out].
     #[arg(long, value_enum, default_value = "pytorch")]
     pub(crate) layout: Layout,
-    /// Seeds the search for row orders.
+    /// Seed of the row order search.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Searches each tensor's row order for this long, as in 30s or 2m.
+    /// Search the row order of each tensor for this long, as in 30s or 2m.
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(crate) budget: Option<Duration>,
-    /// How the sparsity is spread over the tensors: uniform, erdos-renyi, erdos-renyi-kernel (by shape)
-    /// or global (one threshold).
+    /// Distribution of the sparsity over the tensors: uniform, erdos-renyi, erdos-renyi-kernel (by shape) or global
+    /// (one threshold).
     #[arg(long, value_name = "NAME", default_value = "uniform", value_parser = distribution)]
     pub(crate) distribution: Distribution,
-    /// The highest sparsity that the global distribution gives a tensor.
+    /// Highest sparsity that the global distribution gives a tensor.
     #[arg(long, default_value_t = 0.99)]
     pub(crate) cap: f64,
     /// Print one JSON object on standard output.

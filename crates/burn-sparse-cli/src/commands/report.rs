@@ -12,18 +12,18 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// The folder of a finished run, or of a sweep: every finished run below it.
+    /// Folder of a finished run, or of a sweep.
     pub(crate) folder: PathBuf,
     /// The HTML file [default: report.html in the folder].
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// Test samples at a time, separated by commas, to time models with; 0 to time nothing.
+    /// Batch sizes to time models with, separated by commas; 0 times nothing.
     #[arg(long, value_delimiter = ',', default_value = "1,32")]
     pub(crate) batch: Vec<usize>,
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Where data sets are, instead of their caches.
+    /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Print one JSON object on standard output.
@@ -43,7 +43,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         let checkpoint = &found.runs[row.first].checkpoint;
         match measure(checkpoint, arguments.data_dir.as_deref(), &batches, &device) {
             Ok(measured) => row.measured = Some(measured),
-            // What was trained is worth reporting without its speed; the rest would fail likewise.
+            // A report without speed is still useful; the other rows would fail likewise.
             Err(error) => {
                 notes.push(format!("No times: {error}"));
                 output::note(&notes[0]);

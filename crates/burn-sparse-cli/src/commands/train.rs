@@ -18,20 +18,20 @@ use crate::output::{self, Progress};
 pub(crate) struct TrainArguments {
     /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
     pub(crate) recipe: Option<PathBuf>,
-    /// Begin with the parameters of this checkpoint, packed or dense, or of a finished run.
+    /// Start from the parameters of a checkpoint, packed or dense, or of a finished run.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     pub(crate) from: Option<PathBuf>,
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N. Several,
-    /// separated by commas, share every batch.
+    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N. Several, separated by
+    /// commas, split every batch.
     #[arg(long, visible_alias = "devices", default_value = "flex", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Where data sets are, instead of their caches.
+    /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The folder of this run [default: runs/NAME].
+    /// Folder of the run [default: runs/NAME].
     #[arg(long)]
     pub(crate) run_dir: Option<PathBuf>,
-    /// Go on where the run in --run-dir stopped.
+    /// Resume the run in --run-dir.
     #[arg(long, requires = "run_dir")]
     pub(crate) resume: bool,
     /// Set a key of the recipe, as in prune.sparsity=0.9 or train.batch_size=64.
@@ -69,7 +69,7 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
     if arguments.json { output::json(&report) } else { print(&trained, &folder) }
 }
 
-/// The command line that goes on with this run.
+/// Returns the command line that resumes the run.
 fn again(arguments: &TrainArguments, folder: &RunFolder) -> String {
     let mut words = vec!["burn-sparse".to_string(), "train".to_string()];
     words.extend(arguments.recipe.iter().map(|recipe| recipe.display().to_string()));
@@ -87,7 +87,7 @@ fn again(arguments: &TrainArguments, folder: &RunFolder) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,".contains(letter);
     if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
@@ -118,7 +118,7 @@ impl TaskVisitor for Run<'_> {
     }
 }
 
-/// `runs/NAME`, or the first of `runs/NAME-2`, `runs/NAME-3`, … that does not exist.
+/// Returns `runs/NAME`, or the first of `runs/NAME-2`, `runs/NAME-3`, … that does not exist.
 fn new_folder(recipe: Option<&Path>) -> PathBuf {
     let name = recipe.and_then(Path::file_stem).unwrap_or("quickstart".as_ref());
     let name = name.to_string_lossy();
@@ -131,7 +131,7 @@ fn new_folder(recipe: Option<&Path>) -> PathBuf {
     candidate(free.unwrap_or(1))
 }
 
-/// The object that `--json` prints and `results.json` holds.
+/// Output of `--json`, and content of `results.json`.
 #[derive(Serialize)]
 struct Report<'a> {
     task: &'a str,

@@ -15,30 +15,30 @@ pub(crate) struct SweepArguments {
     /// Shares of zeros, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "0.75,0.9")]
     pub(crate) sparsities: Vec<f64>,
-    /// Ways of training, each a name and keys that differ from the recipe:
+    /// Methods, each a name and the keys that differ from the recipe:
     /// 'one-shot:prune.end=0 epochs;prune.decay=0'. May be given more than once.
     #[arg(long = "method", value_name = "NAME:KEY=VALUE;...", value_parser = method)]
     pub(crate) methods: Vec<Method>,
-    /// How many seeds, counted from the recipe's own.
+    /// Number of seeds, counted from the recipe's.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
-    /// Train nothing but the dense model of the first seed: prune each weight of it alone, at once, and measure.
+    /// Measure the sensitivity of each weight: prune it alone, in one shot, in the dense model of the first seed.
     #[arg(long, conflicts_with = "methods")]
     pub(crate) sensitivity: bool,
-    /// With --sensitivity: write the recipe with a table for every weight, at the highest sparsity that alone
-    /// loses no more than --allow.
+    /// With --sensitivity: write a recipe with a table for every weight, at the highest sparsity at which it loses at
+    /// most --allow.
     #[arg(long, value_name = "FILE", requires = "sensitivity")]
     pub(crate) write: Option<PathBuf>,
-    /// What a weight may lose of the metric, in its own unit: 0.002 of accuracy are 0.2 points; BLEU counts to 100.
+    /// Loss of the metric that a weight may cause, in the unit of the metric: 0.002 of accuracy is 0.2 points.
     #[arg(long, default_value_t = 0.002, requires = "write")]
     pub(crate) allow: f64,
-    /// Where to compute: flex (the CPU), or, in builds with their feature, cuda:N, vulkan:N, wgpu:N.
+    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Where data sets are, instead of their caches.
+    /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The folder of this sweep [default: sweeps/NAME]; what is finished there is not trained again.
+    /// Folder of the sweep [default: sweeps/NAME]; finished runs are not trained again.
     #[arg(long)]
     pub(crate) run_dir: Option<PathBuf>,
     /// Set a key of the recipe, as in train.prune_epochs=3.

@@ -22,7 +22,7 @@ pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
     output::text(&format!("{}\n\n{}", table(report.report), file.display()))
 }
 
-/// The object that `--json` prints and `sweep.json` holds.
+/// Output of `--json`, and content of `sweep.json`.
 #[derive(Serialize)]
 struct Report<'a> {
     device: &'a str,

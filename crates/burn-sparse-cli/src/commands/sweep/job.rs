@@ -5,7 +5,7 @@ use burn_sparse_run::sweep::Sweep;
 
 use super::SweepArguments;
 
-/// What is to be trained, where, and as who asked.
+/// A sweep, with its arguments, folder and device.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) sweep: &'a Sweep,

@@ -1,4 +1,4 @@
-//! `sweep`, over a grid of settings or of single weights.
+//! `sweep`: a grid of settings, or the sensitivity of single weights.
 
 mod arguments;
 mod grid;

@@ -10,7 +10,7 @@ use super::super::Failure;
 use super::job::Job;
 use crate::output::{self, Progress};
 
-/// Prunes each weight of the dense model alone, and measures.
+/// Measures the sensitivity of each weight.
 pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
     let Job { sweep, arguments, folder, .. } = job;
     let Some(found) = with_task(&sweep.recipe.task, Try(job))?? else {
@@ -20,7 +20,7 @@ pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
     let file = folder.join("sensitivity.json");
     write_atomically(&file, &serde_json::to_vec_pretty(&report)?)?;
     if !arguments.json {
-        // Before the recipe: where there is none to write, the table shows why.
+        // Printed before the recipe: if there is none to write, the table shows why.
         let (dense, table) = (&found.dense, table(&found));
         output::text(&format!("dense: {dense}\n\n{table}\n\n{}", file.display()))?;
     }
@@ -30,7 +30,7 @@ pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
     if arguments.json { output::json(&report) } else { Ok(()) }
 }
 
-/// Writes the recipe of what each weight bears.
+/// Writes the recipe with the highest sparsity that each weight allows.
 fn write(found: &Sensitivity, sweep: &Sweep, path: &Path, allowed: f64) -> Result<(), Failure> {
     let recipe = found.recipe(&sweep.recipe, allowed).ok_or_else(|| {
         format!("no weight loses {allowed} or less at any of these sparsities: raise --allow")
@@ -41,7 +41,7 @@ fn write(found: &Sensitivity, sweep: &Sweep, path: &Path, allowed: f64) -> Resul
     Ok(())
 }
 
-/// The object that `--json` prints and `sensitivity.json` holds.
+/// Output of `--json`, and content of `sensitivity.json`.
 #[derive(Serialize)]
 struct Report<'a> {
     device: &'a str,
