@@ -20,13 +20,13 @@ fn conv2d(kernel: [usize; 2], dilation: usize, picture: [usize; 2]) -> Tensor<4>
 }
 
 #[test]
-#[should_panic(expected = "does not fit a picture 3 x 3")]
+#[should_panic(expected = "does not fit an image of 3 x 3")]
 fn a_convolution_larger_than_its_picture_is_refused() {
     conv2d([5, 5], 1, [3, 3]);
 }
 
 #[test]
-#[should_panic(expected = "does not fit a picture 16 x 1")]
+#[should_panic(expected = "does not fit an image of 16 x 1")]
 fn a_dilation_whose_reach_wraps_around_is_refused() {
     // Five times this dilation is 2^64 + 1.
     conv2d([6, 1], 0xCCCC_CCCC_CCCC_CCCD, [16, 1]);

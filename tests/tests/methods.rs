@@ -279,7 +279,7 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
     sparse.finish().unwrap();
 
     let error = plan_of(&text(3).parse().unwrap(), &Net::new(&device), STEPS).unwrap_err();
-    let expected = "recipe, key `prune[0].regrow`: has 3 partitions for 2 weights";
+    let expected = "key `prune[0].regrow`: has 3 partitions for 2 weights";
     assert_eq!(error.to_string(), expected);
 }
 

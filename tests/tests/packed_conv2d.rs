@@ -129,5 +129,5 @@ fn convolutions_in_groups_run_dense_and_say_why() {
     let (found, ran) = record_dispatch(|| packed.conv.forward(x));
     close(found, expected, "in groups");
     let said = ran[0].choice.to_string();
-    assert_eq!(said, "dense, because no sparse kernel is built for convolutions in groups");
+    assert_eq!(said, "dense, because no sparse kernel supports convolutions with several groups");
 }

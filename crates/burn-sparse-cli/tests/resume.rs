@@ -164,7 +164,7 @@ fn distillation_and_rewinding_change_what_is_learnt_and_bad_values_are_refused()
         ("train.distill={ temperature = 2 }", &["weight"]),
         ("train.rewind=1.5", &["train.rewind", "above 0 and up to 1"]),
         ("prune.regrow={ partitions = 0 }", &["prune[0].regrow", "at least one of each"]),
-        ("prune.regrow={ partitions = 2, fraction = 0.1 }", &["two methods"]),
+        ("prune.regrow={ partitions = 2, fraction = 0.1 }", &["different methods: remove one"]),
         ("train.patience=0", &["train.patience", "at least 1 epoch"]),
         ("train.keep=worst", &["worst", "last", "best"]),
         ("prune.attract=-1", &["prune[0].attract"]),

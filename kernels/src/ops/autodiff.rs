@@ -51,16 +51,19 @@ impl<B: Backend + SparseOps> Backward<B, 3> for SparseLinear {
         let [x_parent, values_parent, bias_parent] = ops.parents;
         let saved = ops.state;
         let dy = grads.consume::<B>(&ops.node);
-        if let Some(parent) = x_parent {
+        if x_parent.is_some() || values_parent.is_some() {
+            // A saved tensor can be taken only once.
             let weight = saved.weight(checkpointer);
-            grads.register::<B>(parent.id, B::sparse_linear_dx(dy.clone(), weight, saved.spec));
-        }
-        if let Some(parent) = values_parent {
-            let x = checkpointer.retrieve_node_output(saved.x);
-            let weight = saved.weight(checkpointer);
-            let dw = B::sparse_linear_dw(x, dy.clone(), weight, saved.spec);
-            // Values may be stored in another type than activations.
-            grads.register::<B>(parent.id, B::float_cast(dw, saved.dtype));
+            if let Some(parent) = x_parent {
+                let dx = B::sparse_linear_dx(dy.clone(), weight.clone(), saved.spec);
+                grads.register::<B>(parent.id, dx);
+            }
+            if let Some(parent) = values_parent {
+                let x = checkpointer.retrieve_node_output(saved.x);
+                let dw = B::sparse_linear_dw(x, dy.clone(), weight, saved.spec);
+                // Values may be stored in another type than activations.
+                grads.register::<B>(parent.id, B::float_cast(dw, saved.dtype));
+            }
         }
         if let Some(parent) = bias_parent {
             let summed = B::float_sum_dim(dy, 0);

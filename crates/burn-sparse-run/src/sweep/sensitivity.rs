@@ -162,9 +162,12 @@ fn names<M: Module>(recipe: &Recipe, model: &M) -> Result<Vec<String>, RunError>
     // Only the selection of weights matters, so any ramp will do.
     let one_shot =
         |config: &PruneConfig| config.clone().with_ramp(Ramp::one_shot(Moment::Steps(0)));
-    let prune = recipe.prune.iter().map(one_shot).map(|config| match config.regrow() {
-        Regrow::GrowAndPrune(_) => config.with_regrow(Regrow::Never),
-        _ => config.with_score(Score::Magnitude),
+    let prune = recipe.prune.iter().map(one_shot).map(|config| {
+        let config = config.with_score(Score::Magnitude);
+        match config.regrow() {
+            Regrow::GrowAndPrune(_) => config.with_regrow(Regrow::Never),
+            _ => config,
+        }
     });
     let recipe = Recipe { prune: prune.collect(), ..recipe.clone() };
     let plan = Plan::new(recipe.pruning(), model, Horizon::steps(0))?;

@@ -91,7 +91,7 @@ impl<M: Module> Sparse<M> {
         if let Some(fault) = journal.fault {
             return Err(fault);
         }
-        let step = step_param(0, &device);
+        let step = step_param(ParamId::new(), 0, &device);
         Ok(Self {
             inner,
             host_step: (step.id, 0),
@@ -135,7 +135,7 @@ impl<M: Module> Sparse<M> {
     /// # Errors
     /// When the device fails to return the counter of a loaded record.
     pub fn step(&self) -> Result<usize, TrainError> {
-        // Every step has a parameter with a new id: another one comes from a record.
+        // Every step has a parameter with its own id: another one comes from a record.
         if self.host_step.0 == self.step.id {
             return Ok(self.host_step.1);
         }
@@ -278,7 +278,7 @@ impl<M: Module> Sparse<M> {
         // By value: the optimizer changes weights in place if nothing else holds them.
         let Self { inner, step: counter, host_step: _, plan, journal, scorer } = self;
         let step = step + 1;
-        let counter = step_param(step, &counter.lazy_device());
+        let counter = step_param(next_id(counter.id), step, &counter.lazy_device());
         tracing::debug!(step, "optimizer step");
         let evidence = Evidence { scorer: scorer.as_ref(), gradients };
         let inner = settle(optimize(inner, optimizer), &plan);
@@ -296,8 +296,16 @@ impl<M: Module> Sparse<M> {
     }
 }
 
-fn step_param(step: usize, device: &Device) -> Param<Tensor<1, Int>> {
-    Param::initialized(ParamId::new(), ids(vec![step as u32], device))
+fn step_param(id: ParamId, step: usize, device: &Device) -> Param<Tensor<1, Int>> {
+    Param::initialized(id, ids(vec![step as u32], device))
+}
+
+/// Returns the id of the next step's counter: a function of this one, so that records are reproducible. (Knuth's
+/// linear congruential generator, which does not repeat.)
+fn next_id(id: ParamId) -> ParamId {
+    ParamId::from(
+        id.val().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407),
+    )
 }
 
 fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
