@@ -6,21 +6,9 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::AdamWConfig;
 use burn::tensor::{Device, DeviceKind, Tensor, TensorData};
 use burn::train::TrainStep;
-use burn_sparse::plan::Plan;
-use burn_sparse::recipe::Recipe;
+use burn_sparse::prelude::*;
 use burn_sparse::train::TrainError;
 use burn_sparse_models::{ImageBatch, MlpConfig};
-
-const RECIPE: &str = r#"
-    version = 1
-    task = "test"
-    [[prune]]
-    except = ["head.*"]
-    pattern = { kind = "shfl-bw", vector = 16 }
-    sparsity = 0.75
-    end = "6 steps"
-    every = "3 steps"
-"#;
 
 /// Marks every parameter as distributed, as `ddp` does to the model of every device.
 struct Distribute;
@@ -46,8 +34,11 @@ fn batch(from: usize, device: &Device) -> ImageBatch {
 fn replicas(synchronized: bool) -> [Result<(), TrainError>; 2] {
     let device = Device::wgpu(DeviceKind::DefaultDevice).autodiff();
     let model = MlpConfig::new(32, 64, 4).init(&device);
-    let recipe: Recipe = RECIPE.parse().unwrap();
-    let sparse = Plan::new(&recipe, &model, 8).unwrap().attach(model).unwrap();
+    let pruning = PruneConfig::new(Pattern::shfl_bw(16), 0.75)
+        .with_except(["head.*"])
+        .with_ramp(Ramp::cubic(Steps(6)).with_every(Steps(3)));
+    let plan = Plan::new(&pruning, &model, Horizon::steps(8)).unwrap();
+    let sparse = plan.attach(model).unwrap();
     let mut replicas = [0, 32].map(|from| {
         let replica = sparse.clone().fork(&device).map(&mut Distribute);
         (from, Some(replica), AdamWConfig::new().init())

@@ -72,7 +72,8 @@ fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> O
     let x = random([n, weight.cols]);
     let dense = random([weight.cols, weight.rows]);
     let dense = seconds(device, || x.clone().matmul(dense.clone()))?;
-    let kernels = GpuKernel::candidates(&weight.shape(), n, dtype, cube).ok()?;
+    let shape = weight.shape();
+    let kernels = GpuKernel::candidates(&shape, n, dtype, cube).ok()?;
     let timed = kernels.filter_map(|kernel| {
         let dispatch = Dispatch::by(OnDevice::Gpu(kernel));
         let product = || run(x.clone(), weight, None, Activation::None, dispatch);
