@@ -1,8 +1,5 @@
 //! Prunes a model with burn-train's `Learner`, unchanged: a model under a plan is still a `TrainStep`.
-//!
-//! ```text
-//! cargo run --release -p burn-sparse --features train --example burn_train_learner
-//! ```
+//! `cargo run --release -p burn-sparse --features train --example burn_train_learner`
 
 use burn::module::Module;
 use burn::nn::loss::{MseLoss, Reduction};
@@ -17,14 +14,11 @@ struct Net {
     layer: Linear,
 }
 
-/// Inputs and targets, `[batch, features]` each.
-type Batch = (Tensor<2>, Tensor<2>);
-
 impl InferenceStep for Net {
-    type Input = Batch;
+    type Input = (Tensor<2>, Tensor<2>);
     type Output = RegressionOutput;
 
-    fn step(&self, (x, y): Batch) -> RegressionOutput {
+    fn step(&self, (x, y): (Tensor<2>, Tensor<2>)) -> RegressionOutput {
         let output = self.layer.forward(x);
         let loss = MseLoss::new().forward(output.clone(), y.clone(), Reduction::Mean);
         RegressionOutput::new(loss, output, y)
@@ -32,10 +26,10 @@ impl InferenceStep for Net {
 }
 
 impl TrainStep for Net {
-    type Input = Batch;
+    type Input = (Tensor<2>, Tensor<2>);
     type Output = RegressionOutput;
 
-    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
+    fn step(&self, batch: (Tensor<2>, Tensor<2>)) -> TrainOutput<RegressionOutput> {
         let output = InferenceStep::step(self, batch);
         TrainOutput::new(self, output.loss.backward(), output)
     }

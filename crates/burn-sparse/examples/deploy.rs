@@ -1,8 +1,5 @@
 //! Loads the packed checkpoint of `prune_in_your_loop.rs`, runs it, and prints the kernel of every layer.
-//!
-//! ```text
-//! cargo run --release -p burn-sparse --example deploy -- model.safetensors
-//! ```
+//! `cargo run --release -p burn-sparse --example deploy -- model.safetensors`
 
 use burn::module::Module;
 use burn::tensor::activation::relu;

@@ -1,8 +1,5 @@
 //! Prunes a model in a training loop of your own, and saves a packed checkpoint that `deploy.rs` loads.
-//!
-//! ```text
-//! cargo run --release -p burn-sparse --example prune_in_your_loop -- model.safetensors
-//! ```
+//! `cargo run --release -p burn-sparse --example prune_in_your_loop -- model.safetensors`
 
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
