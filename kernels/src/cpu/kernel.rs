@@ -32,7 +32,7 @@ impl CpuKernel {
         few.into_iter().chain([many])
     }
 
-    /// Whether it takes tiles of tokens, which may be the pixels of a convolution.
+    /// Returns `true` if it takes tiles of tokens, which may be the pixels of a convolution.
     pub(crate) fn takes_tiles(self) -> bool {
         matches!(self, Self::Tiles | Self::Rows)
     }

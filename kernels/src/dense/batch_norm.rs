@@ -129,7 +129,7 @@ pub fn batch_norm_relu(
     Some(Tensor::from_primitive::<Flex>(tensor(y, x_shape)))
 }
 
-/// What the backward pass needs.
+/// State that the backward pass needs.
 #[derive(Debug, Clone)]
 struct Saved {
     x: FlexTensor,

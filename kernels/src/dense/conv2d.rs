@@ -83,7 +83,7 @@ fn training(
     Some(Tensor::from_primitive::<Differentiated>(y))
 }
 
-/// What the backward pass needs.
+/// State that the backward pass needs.
 #[derive(Debug, Clone)]
 struct Saved {
     window: Window,

@@ -1,4 +1,4 @@
-//! Where activations lie in a GPU's memory: Burn's tensors token after token, or feature after feature, as kernels for
+//! Layout of activations in a GPU's memory: token after token as in Burn's tensors, or feature after feature, as kernels for
 //! many tokens take and give them.
 
 use burn::backend::TensorMetadata;

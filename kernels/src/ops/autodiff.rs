@@ -13,7 +13,7 @@ use super::SparseOps;
 use crate::Activation;
 use crate::packed::{PackedPrimitive, Spec};
 
-/// What the backward pass of a product needs.
+/// State that the backward pass of a product needs.
 #[derive(Debug, Clone)]
 struct Saved<B: Backend> {
     x: NodeId,

@@ -28,7 +28,7 @@ pub enum Begin<'a> {
     Fresh,
     /// With the parameters of a checkpoint.
     From(&'a Checkpoint),
-    /// Where the folder's run stopped.
+    /// Resume the run of the folder.
     Resume,
 }
 
@@ -42,7 +42,7 @@ pub struct TrainOptions<'a, T: Task> {
     pub source: &'a DataSource<'a, T>,
     /// Folder of the run.
     pub folder: &'a RunFolder,
-    /// Where the run begins.
+    /// Start of the run.
     pub begin: Begin<'a>,
     /// Devices. The first one holds the model; all take their share of every batch.
     pub devices: &'a [Device],

@@ -51,7 +51,7 @@ pub struct SweepReport {
     pub rows: Vec<SweepRow>,
 }
 
-/// Where a sweep reads and writes, and where it computes.
+/// Folders and device of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepPlace<'a> {
     /// Folder of the data, or `None` for the data sets' own caches.

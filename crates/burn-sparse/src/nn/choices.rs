@@ -7,7 +7,7 @@ use burn_sparse_kernels::{Choice, Costs};
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastChoice(Arc<Mutex<Option<(Call, Choice)>>>);
 
-/// What the choice of a kernel depends on, besides the weight.
+/// Inputs of the choice of a kernel, besides the weight.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) tokens: usize,

@@ -12,11 +12,11 @@ pub struct Dispatched {
     pub weight: ParamId,
     /// Kernel that ran, or the reason why none did.
     pub choice: Choice,
-    /// What the weight was multiplied with.
+    /// Input that the weight was multiplied with.
     pub input: KernelInput,
 }
 
-/// What a packed weight is multiplied with.
+/// Input that a packed weight is multiplied with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelInput {

@@ -1,4 +1,4 @@
-//! What ranks weights, and when rows are grouped anew.
+//! Scores that rank weights, and updates that search the row order again.
 
 use serde::{Deserialize, Serialize};
 

@@ -36,7 +36,7 @@ pub struct PlannedWeight {
     pub schedule: Schedule,
     /// Score that ranks the weights.
     pub score: Score,
-    /// Whether dropped weights may come back during the ramp.
+    /// Return of dropped weights during the ramp.
     pub regrow: Regrow,
     /// Strength of the decay of dropped weights that keep learning.
     #[serde(default)]

@@ -1,4 +1,4 @@
-/// What mask updates have done since the statistics were last taken.
+/// Statistics of mask updates since they were last taken.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct MaskUpdateStats {
