@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mask = &model.weights()[0].mask;
     let kept = |row: usize| {
-        (0..INPUTS).filter(|&col| mask.get(row, col)).map(move |col| diagonal(col, row))
+        (0..INPUTS).filter(move |&col| mask.get(row, col)).map(move |col| diagonal(col, row))
     };
     let of_first: BTreeSet<usize> = kept(0).collect();
     assert!((0..OUTPUTS).all(|row| kept(row).collect::<BTreeSet<_>>() == of_first));
