@@ -3,9 +3,11 @@
 
 mod support;
 
+use std::sync::Once;
+
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_sparse_kernels::{
-    Activation, Choice, PackedTensors, Predicted, Reason, select, sparse_linear_with,
+    Activation, Choice, Costs, PackedTensors, Predicted, Reason, select, sparse_linear_with,
 };
 use support::{case, devices};
 
@@ -13,7 +15,10 @@ fn weight(device: &Device) -> PackedTensors {
     case("shfl-bw(vector=32)", 64, 96, 0.75, device).unwrap().packed
 }
 
+/// Returns every GPU, after installing measured costs: without them no product is timed.
 fn gpus() -> impl Iterator<Item = Device> {
+    static MEASURED: Once = Once::new();
+    MEASURED.call_once(|| Costs::measure().install());
     devices().into_iter().filter(|device| *device != Device::flex())
 }
 
