@@ -6,7 +6,6 @@ use burn::config::Config;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, ExecutionError, Tensor};
 use burn::train::ItemLazy;
-use burn_sparse::prune::{Plan, PlanError};
 use burn_sparse::train::Pruned;
 use burn_sparse_run::recipe::Recipe;
 
@@ -50,18 +49,6 @@ pub fn stock<C: Config, S: Config>(config: &C) -> S {
     serde_json::from_value(fields).expect("the same fields")
 }
 
-/// Plans a recipe on a model, for epochs of `steps_per_epoch` steps.
-///
-/// # Errors
-/// As [`Plan::new`].
-pub fn plan_of<M: Module>(
-    recipe: &Recipe,
-    model: &M,
-    steps_per_epoch: usize,
-) -> Result<Plan, PlanError> {
-    Plan::new(recipe.pruning(), model, recipe.horizon(steps_per_epoch))
-}
-
 /// Prunes the model in one shot with these `[[prune]]` keys, without training.
 ///
 /// # Panics
@@ -71,6 +58,6 @@ pub fn one_shot<M: Module>(model: M, keys: &str) -> Pruned<M> {
         format!("version = 1\ntask = \"test\"\n[[prune]]\nend = \"0 steps\"\n{keys}\n")
             .parse()
             .expect("keys of a recipe");
-    let plan = plan_of(&recipe, &model, 1).expect("a plan");
+    let plan = recipe.plan(&model, 1).expect("a plan");
     plan.attach(model).and_then(|sparse| sparse.finish()).expect("masks of the plan")
 }

@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 use burn_sparse::nn::{Linear, LinearConfig, record_dispatch};
 use burn_sparse::prelude::*;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{plan_of, seeded};
+use burn_sparse_tests::models::seeded;
 
 #[derive(Module, Debug)]
 struct Net {
@@ -42,7 +42,7 @@ fn a_configuration_in_rust_plans_what_the_same_recipe_plans() {
         .with_ramp(Ramp::cubic(Epochs(8.0)).with_every(Steps(5)));
     let pruning = Pruning::new([config]).with_seed(7);
     let plan = Plan::new(&pruning, &net(), Horizon::epochs(12, 40)).unwrap();
-    let of_recipe = plan_of(&recipe, &net(), 40).unwrap();
+    let of_recipe = recipe.plan(&net(), 40).unwrap();
     assert_eq!(plan.to_string(), of_recipe.to_string());
     assert_eq!(serde_json::to_string(&plan).unwrap(), serde_json::to_string(&of_recipe).unwrap());
 }

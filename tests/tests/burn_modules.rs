@@ -20,7 +20,7 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::train::{Pruned, Sparse};
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{Loss, plan_of, seeded};
+use burn_sparse_tests::models::{Loss, seeded};
 
 const FEATURES: usize = 32;
 
@@ -120,7 +120,7 @@ fn train<M: TrainStep<Input = Tensor<3>> + Module + burn::module::ModuleDisplay>
     rate: f64,
 ) -> Pruned<M> {
     let device = Device::flex().autodiff();
-    let mut sparse: Sparse<M> = plan_of(recipe, &model, 8).unwrap().attach(model).unwrap();
+    let mut sparse: Sparse<M> = recipe.plan(&model, 8).unwrap().attach(model).unwrap();
     for _ in 0..8 {
         let output = TrainStep::step(&sparse, input(&device));
         sparse = sparse.optimize(&mut optimizer, rate.into(), output.grads);
@@ -230,7 +230,7 @@ fn embeddings_stay_dense_and_the_plan_says_so() {
         embedding: EmbeddingConfig::new(10, FEATURES).init(&device),
         head: LinearConfig::new(FEATURES, 16).init(&device),
     };
-    let plan = plan_of(&recipe(PATTERNS[0]), &model, 8).unwrap();
+    let plan = recipe(PATTERNS[0]).plan(&model, 8).unwrap();
     let embedding = plan.unpruned.iter().find(|other| other.name == "embedding.weight").unwrap();
     assert_eq!(embedding.reason, "Embedding is not prunable");
     let pruned = train(model, &recipe(PATTERNS[0]), AdamWConfig::new().init(), 1e-2);
@@ -258,7 +258,7 @@ fn no_optimizer_revives_a_pruned_weight() {
     let device = Device::flex().autodiff();
     for (name, mut optimizer, rate) in optimizers {
         let model = Layers::new(&device);
-        let plan = plan_of(&recipe(PATTERNS[1]), &model, 8).unwrap();
+        let plan = recipe(PATTERNS[1]).plan(&model, 8).unwrap();
         let mut sparse = plan.attach(model).unwrap();
         let weights = |sparse: &Sparse<Layers>| {
             let mut read = Read::default();
@@ -295,7 +295,7 @@ fn a_parameter_that_is_in_a_module_twice_is_pruned_once() {
     let device = Device::flex().autodiff();
     let mut model = Layers::new(&device);
     model.second.weight = model.first.weight.clone();
-    let plan = plan_of(&recipe(PATTERNS[1]), &model, 8).unwrap();
+    let plan = recipe(PATTERNS[1]).plan(&model, 8).unwrap();
     let pruned: Vec<&str> = plan.weights.iter().map(|weight| weight.name.as_str()).collect();
     assert_eq!(pruned, ["first.weight"]);
     assert_eq!(plan.unpruned[0].name, "second.weight");

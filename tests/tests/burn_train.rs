@@ -9,7 +9,6 @@ use burn::train::{ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedTraini
 use burn_sparse::train::Sparse;
 use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::plan_of;
 
 #[derive(Clone)]
 struct Batches;
@@ -43,7 +42,7 @@ const RECIPE: &str = r#"
 fn attached(device: &Device, steps_per_epoch: usize) -> Sparse<Mlp> {
     let model = MlpConfig::new(32, 64, 4).init(device);
     let recipe: Recipe = RECIPE.parse().unwrap();
-    plan_of(&recipe, &model, steps_per_epoch).unwrap().attach(model).unwrap()
+    recipe.plan(&model, steps_per_epoch).unwrap().attach(model).unwrap()
 }
 
 /// Trains for three epochs of eight batches.

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Int, Tensor};
 use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::train::Sparse;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{Loss, plan_of, seeded};
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -93,7 +93,7 @@ impl ModuleVisitor for State {
 /// Trains and returns the state before the first and after every step, and the model.
 fn train(recipe: &Recipe, steps: usize) -> (Vec<State>, Sparse<Net>) {
     let device = Device::flex().autodiff();
-    let plan = plan_of(recipe, &Net::new(&device), 30).unwrap();
+    let plan = recipe.plan(&Net::new(&device), 30).unwrap();
     let mut sparse = plan.attach(Net::new(&device)).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
     let mut states = Vec::new();
@@ -234,8 +234,8 @@ fn taylor_scores_with_one_threshold_need_no_gradient_before_anything_is_dropped(
         )
     };
     train(&text("\"cubic\"").parse().unwrap(), 6).1.finish().unwrap();
-    let at_once = text("[[0.0, 0.5], [1.0, 1.0]]").parse().unwrap();
-    let error = plan_of(&at_once, &Net::new(&device), 10).unwrap_err().to_string();
+    let at_once = text("[[0.0, 0.5], [1.0, 1.0]]").parse::<Recipe>().unwrap();
+    let error = at_once.plan(&Net::new(&device), 10).unwrap_err().to_string();
     assert!(error.contains("prune[0].start") && error.contains("gradient"), "{error}");
 }
 
@@ -271,7 +271,7 @@ fn gradients_of_several_devices_are_summed_for_scores_and_masked_for_dropped_wei
                 .replace("start = \"0 steps\"", "start = \"1 steps\""),
             false => text.replace("regrow =", &format!("{more}\nregrow =")),
         };
-        let plan = plan_of(&text.parse().unwrap(), &Net::new(&device), 30).unwrap();
+        let plan = text.parse::<Recipe>().unwrap().plan(&Net::new(&device), 30).unwrap();
         let run = |parts: usize| {
             let mut sparse = plan.attach(Net::new(&device)).unwrap();
             let mut optimizer = SgdConfig::new().init();
@@ -325,7 +325,7 @@ fn growth_that_cannot_be_meant_is_refused() {
             Err(error) => error.to_string(),
             Ok(recipe) => {
                 let net = Net::new(&Device::flex().autodiff());
-                plan_of(&recipe, &net, 10).unwrap_err().to_string()
+                recipe.plan(&net, 10).unwrap_err().to_string()
             }
         }
     };

@@ -12,7 +12,7 @@ use burn_sparse::nn::{Linear, LinearConfig, record_dispatch};
 use burn_sparse::pattern::Pattern;
 use burn_sparse::train::Sparse;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{Loss, plan_of};
+use burn_sparse_tests::models::Loss;
 
 /// One layer of each kind: a dispatching one, a stock one, a convolution, and a norm.
 #[derive(Module, Debug)]
@@ -106,7 +106,7 @@ fn every_pattern_and_regrowth_lives_through_the_whole_cycle() {
             }
             device.seed(7);
             let net = Net::new(&device);
-            let plan = plan_of(&recipe(pattern, sparsity, regrow), &net, 10).unwrap();
+            let plan = recipe(pattern, sparsity, regrow).plan(&net, 10).unwrap();
             assert_eq!(plan.weights.len(), 3);
             let sparse = steps(plan.attach(net).unwrap(), 4, &device);
             assert_eq!(sparse.step().unwrap(), 4);
@@ -150,7 +150,7 @@ fn a_packed_layer_passes_gradients_to_the_layers_under_it_and_trains_its_kept_va
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
     let recipe = recipe("{ kind = \"shfl-bw\", vector = 8 }", "sparsity = 0.75", "never");
-    let plan = plan_of(&recipe, &net, 10).unwrap();
+    let plan = recipe.plan(&net, 10).unwrap();
     let pruned = steps(plan.attach(net).unwrap(), 6, &device).finish().unwrap();
     let packed = pruned.pack();
     let grads = packed.forward(inputs(&device)).powi_scalar(2).mean().backward();
@@ -167,7 +167,7 @@ fn frozen_masks_keep_dropped_weights_at_zero_and_kept_ones_training() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
     let recipe = recipe("{ kind = \"balanced\", block = 8 }", "sparsity = 0.5", "straight-through");
-    let plan = plan_of(&recipe, &net, 20).unwrap();
+    let plan = recipe.plan(&net, 20).unwrap();
     let sparse = steps(plan.attach(net).unwrap(), 6, &device);
     let before = sparse.masks().unwrap();
     let weights = |model: &Sparse<Net>| -> Vec<f32> {
@@ -191,7 +191,7 @@ fn shfl_bw_searches_its_order_once_something_is_dropped_and_keeps_it_when_told_t
         let text = text.replace("regroup = \"every update\"", &format!("regroup = \"{regroup}\""));
         device.seed(7);
         let net = Net::new(&device);
-        let plan = plan_of(&text.parse().unwrap(), &net, 20).unwrap();
+        let plan = text.parse::<Recipe>().unwrap().plan(&net, 20).unwrap();
         let early = steps(plan.attach(net).unwrap(), 2, &device);
         let order = |sparse: &Sparse<Net>| {
             let pruned =
@@ -212,7 +212,7 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
     let device = Device::flex().autodiff();
     for (pattern, sparsity) in PATTERNS {
         let net = Net::new(&device);
-        let plan = match plan_of(&recipe(pattern, sparsity, "never"), &net, 10) {
+        let plan = match recipe(pattern, sparsity, "never").plan(&net, 10) {
             Ok(plan) => plan,
             Err(error) => {
                 // The plan refuses patterns that cannot guarantee this.
@@ -239,7 +239,7 @@ fn without_regrowth_a_dropped_weight_never_comes_back() {
 fn replicas_whose_masks_differ_are_noticed() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
-    let plan = plan_of(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
+    let plan = recipe(PATTERNS[1].0, PATTERNS[1].1, "never").plan(&net, 10).unwrap();
     let one = steps(plan.attach(net).unwrap(), 6, &device);
     one.agrees(&one.clone().fork(&device)).unwrap();
     let other = steps(plan.attach(Net::new(&device)).unwrap(), 6, &device);
@@ -251,7 +251,7 @@ fn replicas_whose_masks_differ_are_noticed() {
 fn finishing_before_the_ramp_has_ended_is_refused() {
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
-    let plan = plan_of(&recipe(PATTERNS[1].0, PATTERNS[1].1, "never"), &net, 10).unwrap();
+    let plan = recipe(PATTERNS[1].0, PATTERNS[1].1, "never").plan(&net, 10).unwrap();
     let error = steps(plan.attach(net).unwrap(), 5, &device).finish().unwrap_err().to_string();
     assert_eq!(error, "pruning is at step 5, but the ramp ends at step 6: train on, then finish");
 }
@@ -269,7 +269,7 @@ fn nan_in_weights_is_refused_with_its_place_wherever_it_appears() {
     };
     let plan = |net: &Net, end: &str| {
         let text = recipe(PATTERNS[1].0, PATTERNS[1].1, "never").to_toml().replace("6 steps", end);
-        plan_of(&text.parse().unwrap(), net, 10).unwrap()
+        text.parse::<Recipe>().unwrap().plan(net, 10).unwrap()
     };
     // Before the first step: a one-shot plan ranks weights at once.
     let net = spoiled(Net::new(&device));
@@ -299,7 +299,7 @@ fn a_checkpoint_of_another_architecture_lists_what_differs() {
     }
     let device = Device::flex().autodiff();
     let net = Net::new(&device);
-    let plan = plan_of(&recipe(PATTERNS[4].0, PATTERNS[4].1, "never"), &net, 10).unwrap();
+    let plan = recipe(PATTERNS[4].0, PATTERNS[4].1, "never").plan(&net, 10).unwrap();
     let pruned = steps(plan.attach(net).unwrap(), 6, &device).finish().unwrap();
     let checkpoint = pruned.checkpoint();
     let plain = Device::flex();
@@ -325,7 +325,7 @@ fn a_later_table_overrides_an_earlier_one_and_the_plan_says_so() {
     let text = recipe("{ kind = \"balanced\", block = 8 }", "sparsity = 0.5", "never").to_toml()
         + "\n[[prune]]\nparams = \"re:(ours|stock)\\\\.weight\"\nexcept = \"stock.*\"\n\
            pattern = { kind = \"vector-wise\", vector = 4 }\nsparsity = 0.9\nend = \"3 steps\"\n";
-    let plan = plan_of(&text.parse().unwrap(), &Net::new(&Device::flex()), 10).unwrap();
+    let plan = text.parse::<Recipe>().unwrap().plan(&Net::new(&Device::flex()), 10).unwrap();
     let patterns: Vec<Pattern> = plan.weights.iter().map(|weight| weight.pattern).collect();
     let balanced = Pattern::Balanced { block: 8 };
     let vector_wise = Pattern::VectorWise { vector: 4, equal_groups: true };

@@ -15,7 +15,7 @@ use burn_sparse::nn::{Linear, LinearConfig};
 use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{Loss, plan_of, seeded};
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -166,7 +166,7 @@ fn every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes()
         // This is the new process.
         for (number, (_, recipe)) in cases().into_iter().enumerate() {
             let files = Path::new(&folder).join(number.to_string());
-            let plan = plan_of(&recipe, &Net::new(&device), STEPS).unwrap();
+            let plan = recipe.plan(&Net::new(&device), STEPS).unwrap();
             finish(train(&plan, BREAK, STEPS, &files, &device), &files.join("resumed"));
         }
         return;
@@ -175,7 +175,7 @@ fn every_method_under_every_pattern_goes_on_in_a_new_process_to_the_same_bytes()
     for (number, (_, recipe)) in cases().iter().enumerate() {
         let files = folder.path().join(number.to_string());
         std::fs::create_dir(&files).unwrap();
-        let plan = plan_of(recipe, &Net::new(&device), STEPS).unwrap();
+        let plan = recipe.plan(&Net::new(&device), STEPS).unwrap();
         train(&plan, 0, BREAK, &files, &device);
         finish(train(&plan, 0, STEPS, &files, &device), &files.join("whole"));
     }
@@ -216,7 +216,7 @@ fn balance_aware_iterative_pruning_is_a_ramp_of_points_without_return() {
          curve = [[0.0, 0.33333334], [0.33333334, 0.6666667], [0.6666667, 0.8333333], [1.0, 1.0]]\n"
         .parse()
         .unwrap();
-    let plan = plan_of(&recipe, &net, STEPS).unwrap();
+    let plan = recipe.plan(&net, STEPS).unwrap();
     let mut sparse = plan.attach(net).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.0).init();
     for step in 0..3 {
@@ -248,7 +248,7 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
              sparsity = 0.75\nend = \"8 steps\"\nregrow = {{ partitions = {partitions}, rounds = 2 }}\n"
         )
     };
-    let plan = plan_of(&text(2).parse().unwrap(), &Net::new(&device), STEPS).unwrap();
+    let plan = text(2).parse::<Recipe>().unwrap().plan(&Net::new(&device), STEPS).unwrap();
     let mut sparse = plan.attach(Net::new(&device)).unwrap();
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
     let zeros =
@@ -278,7 +278,7 @@ fn in_grow_and_prune_one_partition_after_the_other_is_dense_and_starts_at_zero()
     assert_eq!(seen[8], (true, true));
     sparse.finish().unwrap();
 
-    let error = plan_of(&text(3).parse().unwrap(), &Net::new(&device), STEPS).unwrap_err();
+    let error = text(3).parse::<Recipe>().unwrap().plan(&Net::new(&device), STEPS).unwrap_err();
     let expected = "key `prune[0].regrow`: has 3 partitions for 2 weights";
     assert_eq!(error.to_string(), expected);
 }
@@ -294,7 +294,7 @@ fn attraction_gathers_the_weight_of_a_group_in_few_of_its_vectors() {
         )
         .parse()
         .unwrap();
-        let plan = plan_of(&recipe, &Net::new(&device), 40).unwrap();
+        let plan = recipe.plan(&Net::new(&device), 40).unwrap();
         let mut sparse = plan.attach(Net::new(&device)).unwrap();
         let mut optimizer = burn::optim::SgdConfig::new().init();
         let sum = |net: &Net, stored: bool| {

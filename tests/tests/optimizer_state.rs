@@ -9,7 +9,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::train::Sparse;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{Loss, plan_of, seeded};
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -103,7 +103,7 @@ fn trained(
     steps: usize,
 ) -> (Vec<Vec<f32>>, [Vec<bool>; 2]) {
     let device = Device::flex().autodiff();
-    let plan = plan_of(&recipe(keys), &Net::new(&device), 20).unwrap();
+    let plan = recipe(keys).plan(&Net::new(&device), 20).unwrap();
     let mut sparse = plan.attach(Net::new(&device)).unwrap();
     let mut before = dropped(&sparse);
     for step in 0..steps {
@@ -173,7 +173,7 @@ fn with_straight_through_the_past_ends_when_masks_are_final() {
 #[test]
 fn clipping_counts_only_gradients_that_act() {
     let device = Device::flex().autodiff();
-    let plan = plan_of(&recipe(RIGL), &Net::new(&device), 20).unwrap();
+    let plan = recipe(RIGL).plan(&Net::new(&device), 20).unwrap();
     let sparse = plan.attach(Net::new(&device)).unwrap();
     let dropped = dropped(&sparse);
     let stored = |sparse: &Sparse<Net>| -> Vec<f32> {

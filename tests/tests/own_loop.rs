@@ -8,7 +8,6 @@ use burn::train::TrainStep;
 use burn_sparse::train::Sparse;
 use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::plan_of;
 
 /// Recipe with gradient-based regrowth, so that every part of a step is exercised.
 const RECIPE: &str = r#"
@@ -39,7 +38,7 @@ fn a_loop_of_ones_own_ends_with_the_bits_of_a_train_step() {
     let device = Device::flex().autodiff();
     let model = MlpConfig::new(32, 64, 4).init(&device);
     let recipe: Recipe = RECIPE.parse().unwrap();
-    let plan = plan_of(&recipe, &model, 8).unwrap();
+    let plan = recipe.plan(&model, 8).unwrap();
     let sparse = plan.attach(model).unwrap();
     device.seed(3);
     let batches: Vec<_> = (0..8).map(|_| batch(&device)).collect();

@@ -9,8 +9,8 @@ use std::process::Command;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse::checkpoint::{Checkpoint, Format};
 use burn_sparse_models::Mlp;
+use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{ImageTask, Task};
-use burn_sparse_tests::models::plan_of;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -73,7 +73,7 @@ fn what_is_exported_computes_the_same_in_python() {
     let recipe = "version = 1\ntask = \"glyphs-mlp\"\n[[prune]]\nexcept = [\"head.*\"]\n\
                   sparsity = 0.75\npattern = { kind = \"shfl-bw\", vector = 32 }\nend = \"0 steps\"\n";
     let training = Device::flex().autodiff();
-    let plan = plan_of(&recipe.parse().unwrap(), &model(&training), 1).unwrap();
+    let plan = recipe.parse::<Recipe>().unwrap().plan(&model(&training), 1).unwrap();
     let pruned = plan.attach(model(&training)).unwrap().finish().unwrap();
     let checkpoint = pruned.checkpoint();
     for (name, format) in [

@@ -8,7 +8,7 @@ use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::prune::Plan;
 use burn_sparse::train::{Pruned, ScoreInput, Scorer, Sparse};
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_tests::models::{Loss, plan_of, seeded};
+use burn_sparse_tests::models::{Loss, seeded};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -44,7 +44,7 @@ fn recipe(more: &str) -> Recipe {
 }
 
 fn plan(more: &str) -> Plan {
-    plan_of(&recipe(more), &Net::new(&Device::flex().autodiff()), 10).unwrap()
+    recipe(more).plan(&Net::new(&Device::flex().autodiff()), 10).unwrap()
 }
 
 /// Returns ones in the first half of the inputs and zeros in the rest, so that only the first half gets gradients.
@@ -86,7 +86,7 @@ fn a_layer_whose_share_exceeds_it_stays_dense_and_the_plan_says_why() {
     let more = "pattern = { kind = \"balanced\", block = 8 }\ndistribution = \"erdos-renyi\"";
     let text = recipe(more).to_toml().replace("sparsity = 0.75", "sparsity = 0.3");
     let net = Net::new(&Device::flex().autodiff());
-    let plan = plan_of(&text.parse().unwrap(), &net, 10).unwrap();
+    let plan = text.parse::<Recipe>().unwrap().plan(&net, 10).unwrap();
     assert_eq!(plan.weights.len(), 1);
     let narrow = plan.unpruned.iter().find(|other| other.name == "narrow.weight").unwrap();
     assert!(narrow.reason.contains("leaves it dense"), "{}", narrow.reason);
@@ -133,7 +133,7 @@ fn taylor_scores_before_the_first_gradient_are_refused_by_the_plan() {
     let text = text.replace("start = \"1 steps\"", "start = \"0 steps\"");
     let text = text.replace("end = \"3 steps\"", "end = \"0 steps\"");
     let net = Net::new(&Device::flex().autodiff());
-    let error = plan_of(&text.parse().unwrap(), &net, 10).unwrap_err().to_string();
+    let error = text.parse::<Recipe>().unwrap().plan(&net, 10).unwrap_err().to_string();
     assert!(error.contains("prune[0].end") && error.contains("gradient"), "{error}");
 }
 

@@ -15,7 +15,6 @@ use burn::nn::transformer::{
 use burn::optim::{AdamWConfig, ModuleOptimizer};
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
-use burn_sparse::prune::Plan;
 use burn_sparse_models::{ConvNetConfig, ImageBatch, MlpConfig, PictureBatch, PictureNet};
 use burn_sparse_run::recipe::Recipe;
 
@@ -159,7 +158,7 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
     )
     .parse()
     .expect("a recipe");
-    let plan = Plan::new(recipe.pruning(), &model(), recipe.horizon(steps)).expect("a plan");
+    let plan = recipe.plan(&model(), steps).expect("a plan");
     let (mut plain, mut sparse) = (model(), plan.attach(model()).expect("masks"));
     let optimizer = || AdamWConfig::new().with_weight_decay(1e-4).init();
     let (mut plain_optimizer, mut sparse_optimizer) = (optimizer(), optimizer());

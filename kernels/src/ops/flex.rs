@@ -77,7 +77,7 @@ impl SparseOps for Flex {
         }
         let shape = weight.layout().shape().clone();
         let out = masked::masked(isa, floats(&weight), bytes(&mask));
-        FlexTensor::new(Bytes::from_elems(out), burn_flex::Layout::contiguous(shape), DType::F32)
+        tensor(out, shape)
     }
 
     fn decay_dropped(
@@ -89,8 +89,7 @@ impl SparseOps for Flex {
         let (mut grad, weight, mask) = (contiguous(grad), contiguous(weight), contiguous(mask));
         if whole(&mut grad).is_none() {
             let shape = grad.layout().shape().clone();
-            let layout = burn_flex::Layout::contiguous(shape);
-            grad = FlexTensor::new(Bytes::from_elems(floats(&grad).to_vec()), layout, DType::F32);
+            grad = tensor(floats(&grad).to_vec(), shape);
         }
         if let Some(grad) = whole(&mut grad) {
             masked::decay(Isa::detect(), grad, floats(&weight), bytes(&mask), factor);
@@ -131,8 +130,8 @@ pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
 }
 
 /// Makes a contiguous tensor of row-major values.
-pub(crate) fn tensor<const D: usize>(data: Vec<f32>, shape: [usize; D]) -> FlexTensor {
-    let layout = burn_flex::Layout::contiguous(Shape::new(shape));
+pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
+    let layout = burn_flex::Layout::contiguous(shape.into());
     FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
 }
 

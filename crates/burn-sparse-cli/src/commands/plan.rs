@@ -47,7 +47,7 @@ impl TaskVisitor for Make<'_> {
         device.seed(self.recipe.seed);
         let model = task.model(&device);
         let steps_per_epoch = task.train_len().div_ceil(self.recipe.train.batch_size);
-        let plan = Plan::new(self.recipe.pruning(), &model, self.recipe.horizon(steps_per_epoch))?;
+        let plan = self.recipe.plan(&model, steps_per_epoch)?;
         // Measures the cost of an update: all masks at once, from a cold start, where there is no gradient to rank by.
         let mut at_once = plan.clone();
         for weight in &mut at_once.weights {

@@ -1,8 +1,9 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use burn::module::Module;
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::prune::{Horizon, PruneConfig, Pruning};
+use burn_sparse::prune::{Horizon, Plan, PlanError, PruneConfig, Pruning};
 use serde::{Deserialize, Serialize};
 
 use super::{After, RecipeError, TrainConfig, overrides};
@@ -116,6 +117,14 @@ impl Recipe {
     /// Returns the length of the pruning phase, for epochs of `steps_per_epoch` optimizer steps.
     pub fn horizon(&self, steps_per_epoch: usize) -> Horizon {
         Horizon::epochs(self.train.prune_epochs, steps_per_epoch)
+    }
+
+    /// Plans the pruning of a model, for epochs of `steps_per_epoch` optimizer steps.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn plan<M: Module>(&self, model: &M, steps_per_epoch: usize) -> Result<Plan, PlanError> {
+        Plan::new(self.pruning(), model, self.horizon(steps_per_epoch))
     }
 
     fn validate(&self) -> Result<(), RecipeError> {

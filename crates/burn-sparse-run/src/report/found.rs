@@ -1,11 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use burn_sparse::checkpoint::Checkpoint;
-use serde_json::Value;
 
 use crate::Metric;
 use crate::recipe::Recipe;
-use crate::run::{EpochReport, RunError, RunFolder};
+use crate::run::{EpochReport, Results, RunError, RunFolder};
 
 /// Finished runs below a folder.
 #[derive(Debug)]
@@ -81,14 +80,7 @@ fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
     let folder = RunFolder::new(path);
     let file = folder.checkpoint();
     let checkpoint = Checkpoint::read(&file)?;
-    let results: Value = checkpoint
-        .provenance()
-        .results()
-        .and_then(|json| serde_json::from_str(json).ok())
-        .unwrap_or_default();
-    let metric = |key: &str| serde_json::from_value::<Metric>(results[key].clone()).ok();
-    // Without results the run is unfinished: the file is first written before they are known.
-    let (Some(found), Some(recipe)) = (metric("metric"), Recipe::of(&checkpoint)?) else {
+    let (Some(results), Some(recipe)) = (Results::of(&checkpoint), Recipe::of(&checkpoint)?) else {
         return Ok(None);
     };
     let fail =
@@ -99,9 +91,9 @@ fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
         name: name(root, path),
         seed: recipe.seed,
         task: recipe.task.clone(),
-        metric: found,
-        dense_metric: metric("dense_metric"),
-        sparsity: results["sparsity"].as_f64().unwrap_or(0.0),
+        metric: results.metric,
+        dense_metric: results.dense_metric,
+        sparsity: results.sparsity,
         pattern: if patterns.is_empty() { "dense".into() } else { patterns },
         epochs: folder.epochs()?,
         bytes,

@@ -7,6 +7,7 @@ use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse::train::Pruned;
 
 use super::RunError;
+use super::results::Results;
 use super::session::Session;
 use super::state::State;
 use crate::{Metric, Task};
@@ -78,13 +79,13 @@ impl<T: Task> Session<'_, T> {
             checkpoint: path.clone(),
             layers,
         };
-        let results = serde_json::json!({
-            "metric": trained.metric,
-            "dense_metric": trained.dense_metric,
-            "sparsity": trained.sparsity,
-            "output_difference": difference,
-        });
-        let provenance = provenance.with_results(results.to_string());
+        let results = Results {
+            dense_metric: trained.dense_metric.clone(),
+            metric: trained.metric.clone(),
+            output_difference: f64::from(difference),
+            sparsity: trained.sparsity,
+        };
+        let provenance = provenance.with_results(results.to_json());
         checkpoint.with_provenance(provenance).write(&path, Format::Packed)?;
         // A leftover file only takes space.
         let _ = std::fs::remove_file(unproven);

@@ -119,9 +119,9 @@ impl<M: Module> Start<M> {
                           checkpoint (`train --from FILE`)";
             return Err(RecipeError::value("train.distill", reason).into());
         }
-        let (pruning, horizon) = (recipe.pruning(), recipe.horizon(steps_per_epoch));
         match initial {
             Some(initial) if config.keep_zeros => {
+                let (pruning, horizon) = (recipe.pruning(), recipe.horizon(steps_per_epoch));
                 Ok(Self::Kept(initial.keep_zeros(model.clone(), pruning, horizon)?))
             }
             None if config.keep_zeros => {
@@ -129,7 +129,7 @@ impl<M: Module> Start<M> {
                               (`train --from FILE`)";
                 Err(RecipeError::value("train.keep_zeros", reason).into())
             }
-            _ => Ok(Self::Planned(Plan::new(pruning, model, horizon)?)),
+            _ => Ok(Self::Planned(recipe.plan(model, steps_per_epoch)?)),
         }
     }
 }

@@ -2,12 +2,13 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::prune::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::Sweep;
 use super::grid::Planned;
-use crate::run::{Begin, DataSource, Observer, Outcome, RunError, RunFolder, TrainOptions, train};
+use crate::run::{
+    Begin, DataSource, Observer, Outcome, Results, RunError, RunFolder, TrainOptions, train,
+};
 use crate::{Metric, Task};
 
 /// Mean and range over seeds.
@@ -82,7 +83,7 @@ pub fn sweep<T: Task>(
     for cell in &cells {
         if let Some(Planned { recipe, .. }) = cell.runs.first() {
             let steps_per_epoch = task.train_len().div_ceil(recipe.train.batch_size);
-            Plan::new(recipe.pruning(), &model, recipe.horizon(steps_per_epoch))?;
+            recipe.plan(&model, steps_per_epoch)?;
         }
     }
     let source = DataSource::new(place.data_dir);
@@ -167,12 +168,8 @@ fn finished(run: &RunFolder, planned: &Planned) -> Result<Option<Finished>, RunE
     }
     run.expect_recipe(&planned.recipe)?;
     let checkpoint = Checkpoint::read(run.checkpoint())?;
-    let results = checkpoint.provenance().results().unwrap_or_default();
-    // A file without results has not been finished.
-    let results: serde_json::Value = serde_json::from_str(results).unwrap_or_default();
-    let metric = serde_json::from_value(results["metric"].clone()).ok();
-    let sparsity = results["sparsity"].as_f64().unwrap_or(0.0);
-    Ok(metric.map(|metric| Finished { metric, sparsity, checkpoint }))
+    let results = Results::of(&checkpoint);
+    Ok(results.map(|Results { metric, sparsity, .. }| Finished { metric, sparsity, checkpoint }))
 }
 
 fn spread(runs: &[Finished]) -> Spread {

@@ -1,0 +1,34 @@
+use burn_sparse::checkpoint::Checkpoint;
+use serde::{Deserialize, Serialize};
+
+use crate::Metric;
+
+/// Results of a run, as its checkpoint carries them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Results {
+    /// Metric at the end of the dense phase, if there was one.
+    #[serde(default)]
+    pub(crate) dense_metric: Option<Metric>,
+    /// Metric of the packed checkpoint.
+    pub(crate) metric: Metric,
+    /// Largest difference of an output between the packed and the masked model.
+    #[serde(default)]
+    pub(crate) output_difference: f64,
+    /// Share of zeros of the pruned weights.
+    #[serde(default)]
+    pub(crate) sparsity: f64,
+}
+
+impl Results {
+    /// Returns the results that a checkpoint carries; `None` if its run is unfinished: the file is first written before
+    /// they are known.
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Option<Self> {
+        serde_json::from_str(checkpoint.provenance().results()?).ok()
+    }
+
+    /// Returns the results as JSON.
+    pub(crate) fn to_json(&self) -> String {
+        // Cannot fail: every field has a JSON form.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
