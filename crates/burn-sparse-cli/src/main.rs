@@ -8,6 +8,7 @@ mod device;
 mod failpoint;
 mod memory;
 mod output;
+mod recipes;
 
 use std::process::ExitCode;
 

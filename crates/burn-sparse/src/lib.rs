@@ -1,6 +1,8 @@
 //! Sparsity for [Burn](https://docs.rs/burn) models, from training to deployment: plan the masks of a model, fine-tune
 //! it under them, save a verified sparse checkpoint, and run it on sparse kernels that report what ran.
 //!
+//! The [`guide`] has a page for each thing you may want to do.
+//!
 //! # Prune in your training loop
 //!
 //! ```diff
@@ -48,6 +50,7 @@
 //! | [`checkpoint`] | reading, writing and importing parameters |
 //! | [`oneshot`] | pruning of a file, without training |
 //! | [`measure`] | latency and kernels of layers |
+//! | [`guide`] | the guide |
 //!
 //! # Terms
 //!
@@ -80,6 +83,7 @@
 //! | `fusion`, `autotune` | Burn's kernel fusion, and the autotuning of its own products, on GPUs |
 
 pub mod checkpoint;
+pub mod guide;
 pub mod measure;
 pub mod nn;
 pub mod oneshot;

@@ -129,7 +129,9 @@ class DeepSparse:
         )
 
     def time(self, weight, batch):
-        path = model(self.folder, weight, batch)
+        return self.time_file(model(self.folder, weight, batch), batch)
+
+    def time_file(self, path, batch):
         print(path, batch, self.threads, file=self.process.stdin, flush=True)
         for line in self.process.stdout:
             # The library prints a banner of its own.
@@ -208,4 +210,5 @@ def table(rows):
     return "\n".join(lines)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,13 +2,20 @@
 # This machine's CPU: our packed layers beside what users would otherwise run, in one run.
 #
 #   kernels/benches/peers/run.sh [peers.py's options] > table.md
+#   kernels/benches/peers/run.sh mnist-mlp SWEEP [mnist_mlp.py's options] > recipes/results/mnist-mlp.json
 #
+# The first times layers, the second the models of a sweep over MNIST's MLP.
 # Installs ONNX Runtime, MKL and DeepSparse (which needs older versions of the rest, so apart) from the
 # Python registry into an environment that is thrown away. DeepSparse is under an evaluation licence.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../../.."
 
+script=peers.py
+if [ "${1:-}" = mnist-mlp ]; then
+    script=mnist_mlp.py
+    shift
+fi
 cargo build --release --workspace >&2
 environments=$(mktemp -d)
 trap 'rm -rf "$environments"' EXIT
@@ -18,6 +25,6 @@ done
 install=(install --quiet --disable-pip-version-check --only-binary :all:)
 "$environments/peers/bin/pip" "${install[@]}" onnxruntime==1.31.* onnx numpy mkl >&2
 "$environments/deepsparse/bin/pip" "${install[@]}" deepsparse==1.8.0 'numpy<2' >&2
-"$environments/peers/bin/python" "$here/peers.py" \
+"$environments/peers/bin/python" "$here/$script" \
     --ours "${CARGO_TARGET_DIR:-target}/release/burn-sparse" \
     --deepsparse "$environments/deepsparse/bin/python" "$@"

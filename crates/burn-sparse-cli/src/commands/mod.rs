@@ -23,24 +23,38 @@ pub(crate) use report::{ReportArguments, report};
 pub(crate) use sweep::{SweepArguments, sweep};
 pub(crate) use train::{TrainArguments, train};
 
+use crate::recipes;
+
 /// Failure of a command, printed once.
 type Failure = Box<dyn std::error::Error>;
 
-/// Returns the recipe that a command names: a file, the recipe of a checkpoint, or the built-in quickstart.
+/// Returns the recipe that a command names: a file, the recipe of a checkpoint, or a built-in one.
 fn recipe(
     path: Option<&std::path::Path>,
     sets: &[String],
 ) -> Result<burn_sparse_run::recipe::Recipe, Failure> {
     use burn_sparse_run::recipe::Recipe;
-    Ok(match path {
-        Some(path) if path.is_dir() || path.extension().is_some_and(|e| e == "safetensors") => {
-            let (path, checkpoint) = checkpoint::read(path)?;
-            match checkpoint.provenance().recipe() {
-                Some(recipe) => Recipe::parse_with(recipe, sets)?,
-                None => return Err(format!("{} carries no recipe", path.display()).into()),
-            }
-        }
-        Some(path) => Recipe::load_with(path, sets)?,
-        None => Recipe::parse_with(include_str!("../../../../recipes/quickstart.toml"), sets)?,
-    })
+    // A file or a folder wins over the built-in recipe of its name.
+    let name = match path {
+        None => Some(recipes::DEFAULT),
+        Some(path) if path.exists() => None,
+        Some(path) => path.to_str(),
+    };
+    if let Some(text) = name.and_then(recipes::named) {
+        return Ok(Recipe::parse_with(text, sets)?);
+    }
+    let path = path.unwrap_or(std::path::Path::new(""));
+    if path.is_dir() || path.extension().is_some_and(|e| e == "safetensors") {
+        let (path, checkpoint) = checkpoint::read(path)?;
+        return match checkpoint.provenance().recipe() {
+            Some(recipe) => Ok(Recipe::parse_with(recipe, sets)?),
+            None => Err(format!("{} carries no recipe", path.display()).into()),
+        };
+    }
+    if !path.exists() {
+        return Err(
+            format!("cannot read recipe {}: {}", path.display(), recipes::hint(path)).into()
+        );
+    }
+    Ok(Recipe::load_with(path, sets)?)
 }

@@ -12,7 +12,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
+    /// The recipe: a file, a built-in name such as mnist-mlp-shfl-bw, or a checkpoint that carries one. Default: quickstart.
     pub(crate) recipe: Option<PathBuf>,
     /// Set a key of the recipe, as in prune.sparsity=0.9.
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -13,10 +13,11 @@ use super::{Failure, checkpoint, recipe};
 use crate::costs;
 use crate::device::device;
 use crate::output::{self, Progress};
+use crate::recipes;
 
 #[derive(Debug, Args)]
 pub(crate) struct TrainArguments {
-    /// The recipe, or a checkpoint that carries one; without either, the built-in quickstart.
+    /// The recipe: a file, a built-in name such as mnist-mlp-shfl-bw, or a checkpoint that carries one. Default: quickstart.
     pub(crate) recipe: Option<PathBuf>,
     /// Start from the parameters of a checkpoint, packed or dense, or of a finished run.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
@@ -120,7 +121,7 @@ impl TaskVisitor for Run<'_> {
 
 /// Returns `runs/NAME`, or the first of `runs/NAME-2`, `runs/NAME-3`, … that does not exist.
 fn new_folder(recipe: Option<&Path>) -> PathBuf {
-    let name = recipe.and_then(Path::file_stem).unwrap_or("quickstart".as_ref());
+    let name = recipe.and_then(Path::file_stem).unwrap_or(recipes::DEFAULT.as_ref());
     let name = name.to_string_lossy();
     let candidate = |number: usize| match number {
         1 => PathBuf::from("runs").join(&*name),
@@ -175,7 +176,7 @@ fn print(trained: &Trained, folder: &RunFolder) -> Result<(), Failure> {
          burn-sparse eval  {run}       the same in a new process, kernel by kernel\n  \
          burn-sparse bench {run}       dense and sparse time of every layer\n  \
          burn-sparse train --set prune.sparsity=0.9\n  \
-         burn-sparse train recipes/mnist-mlp-shfl-bw.toml   (downloads MNIST, or --data-dir)\n\
+         burn-sparse train mnist-mlp-shfl-bw       (downloads MNIST, or --data-dir)\n\
          (from a clone: `cargo run --release --` in place of `burn-sparse`)",
         100.0 * trained.sparsity,
         trained.pattern,

@@ -7,7 +7,7 @@ use crate::args::{Patterns, method, patterns};
 
 #[derive(Debug, Args)]
 pub(crate) struct SweepArguments {
-    /// The recipe; without one, the built-in quickstart.
+    /// The recipe: a file, a built-in name such as mnist-mlp-shfl-bw, or a checkpoint that carries one. Default: quickstart.
     pub(crate) recipe: Option<PathBuf>,
     /// Patterns, separated by commas: 'unstructured,shfl-bw(vector=32),balanced(block=32)'.
     #[arg(long, value_parser = patterns)]

@@ -1,0 +1,46 @@
+//! Guide: one page for each thing you may want to do.
+//!
+//! | you want to | page |
+//! |---|---|
+//! | prune a model for the first time | [`first_pruning`] |
+//! | choose a pattern and a sparsity | [`choosing_a_pattern`] |
+//! | train from a file instead of a program | [`recipes`] |
+//! | prune inside your own training loop | [`your_own_loop`] |
+//! | ship a pruned model | [`deploying`] |
+//! | read what a run reports | [`reading_reports`] |
+//! | use a GPU, or several devices | [`devices`] |
+//! | read or write checkpoints with other programs | [`file_format`] |
+//! | add a pattern, a kernel, or a task | [`extending`] |
+//!
+//! The Rust code of every page is compiled and run by the tests.
+
+#[doc = include_str!("first_pruning.md")]
+pub mod first_pruning {}
+
+#[doc = include_str!("choosing_a_pattern.md")]
+#[doc = "<div>"]
+#[doc = include_str!("../../pictures/masks.svg")]
+#[doc = "</div>\n"]
+#[doc = include_str!("choosing_a_pattern_table.md")]
+pub mod choosing_a_pattern {}
+
+#[doc = include_str!("recipes.md")]
+pub mod recipes {}
+
+#[doc = include_str!("your_own_loop.md")]
+pub mod your_own_loop {}
+
+#[doc = include_str!("deploying.md")]
+pub mod deploying {}
+
+#[doc = include_str!("reading_reports.md")]
+pub mod reading_reports {}
+
+#[doc = include_str!("devices.md")]
+pub mod devices {}
+
+#[doc = include_str!("file_format.md")]
+pub mod file_format {}
+
+#[doc = include_str!("extending.md")]
+pub mod extending {}
