@@ -3,6 +3,15 @@ use serde::{Deserialize, Serialize};
 use crate::Histogram;
 
 /// Distribution of one overall sparsity over several layers.
+///
+/// ```
+/// use burn_sparse_pattern::{Axes, Distribution};
+///
+/// let layer = |outputs, inputs| Axes { outputs, inputs, kernel: vec![] };
+/// let sparsities = Distribution::ErdosRenyi.by_shape(&[layer(512, 512), layer(64, 64)], 0.75);
+/// // The small layer stays denser; all weights together reach the target.
+/// assert!(sparsities[1] < sparsities[0]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {

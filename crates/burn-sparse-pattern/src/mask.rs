@@ -4,6 +4,15 @@ use crate::PatternError;
 use crate::shape::check_shape;
 
 /// Mask of the kept weights of a `rows x cols` matrix: one bit each, rows aligned to 64-bit words.
+///
+/// ```
+/// use burn_sparse_pattern::Mask;
+///
+/// let mask = Mask::from_fn(2, 4, |row, col| (row + col) % 2 == 0)?;
+/// assert_eq!(mask.row_columns(1).collect::<Vec<_>>(), [1, 3]);
+/// assert_eq!((mask.kept(), mask.sparsity()), (4, 0.5));
+/// # Ok::<(), burn_sparse_pattern::PatternError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     rows: usize,

@@ -4,6 +4,15 @@ use crate::{Mask, PatternError};
 
 /// Permutation that makes the rows of each group adjacent: entry `i` is the original row at position
 /// (place) `i`, and group `g` holds positions `g * V .. (g + 1) * V`.
+///
+/// ```
+/// use burn_sparse_pattern::RowOrder;
+///
+/// let order = RowOrder::new(vec![2, 0, 3, 1])?;
+/// let groups: Vec<&[u32]> = order.groups(2).collect();
+/// assert_eq!(groups, [[2, 0], [3, 1]]);
+/// # Ok::<(), burn_sparse_pattern::PatternError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowOrder(Vec<u32>);
 

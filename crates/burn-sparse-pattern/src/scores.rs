@@ -2,6 +2,15 @@ use crate::shape::check_shape;
 use crate::{Mask, PatternError};
 
 /// Scores that rank the weights of a `rows x cols` matrix: finite, non-negative, row-major.
+///
+/// ```
+/// use burn_sparse_pattern::Scores;
+///
+/// let scores = Scores::new(2, 2, &[0.5, 0.0, 2.0, 1.0])?;
+/// assert_eq!(scores.row(1), [2.0, 1.0]);
+/// assert!(Scores::new(2, 2, &[0.5, f32::NAN, 2.0, 1.0]).is_err());
+/// # Ok::<(), burn_sparse_pattern::PatternError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Scores<'a> {
     rows: usize,

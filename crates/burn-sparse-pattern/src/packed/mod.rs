@@ -18,6 +18,17 @@ use crate::pattern::kinds::hinm::Inner;
 use crate::{Mask, Pattern, PatternError, RowOrder};
 
 /// Masked matrix in the layout of its pattern.
+///
+/// ```
+/// use burn_sparse_pattern::{Mask, Packed, Pattern};
+///
+/// let mask = Mask::from_bytes(2, 4, &[1, 0, 0, 1, 0, 1, 1, 0])?;
+/// let weights = [1., 0., 0., 2., 0., 3., 4., 0.];
+/// let packed = Packed::pack(&Pattern::balanced(2), &weights, &mask, None)?;
+/// assert_eq!(packed.values(), [1., 2., 3., 4.]);
+/// assert_eq!(packed.unpack(), weights);
+/// # Ok::<(), burn_sparse_pattern::PatternError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Packed {
     /// `unstructured`: one bit per weight, and the kept values.

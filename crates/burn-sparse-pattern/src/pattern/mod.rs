@@ -13,6 +13,16 @@ pub use project::Projection;
 use crate::PatternError;
 
 /// Sparsity pattern: the structure that a mask must have.
+///
+/// ```
+/// use burn_sparse_pattern::{Mask, Pattern};
+///
+/// let pattern: Pattern = "balanced(block=2)".parse()?;
+/// assert_eq!(pattern, Pattern::balanced(2));
+/// let mask = Mask::from_bytes(1, 4, &[1, 1, 0, 0])?;
+/// println!("{}", pattern.check(&mask, None).unwrap_err());
+/// # Ok::<(), burn_sparse_pattern::PatternError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]

@@ -88,6 +88,20 @@ pub enum BenchError {
 const MOST_OFF: f64 = 3e-2;
 
 /// Benchmark of a packed weight against the dense layer it came from, both as Burn modules.
+///
+/// ```
+/// use burn::tensor::Device;
+/// use burn_sparse::measure::Bench;
+/// use burn_sparse::pattern::format::FloatType;
+/// use burn_sparse::pattern::{Mask, Packed, Pattern};
+///
+/// let pattern = Pattern::balanced(2);
+/// let mask = Mask::from_fn(32, 64, |row, col| (row + col) % 2 == 0)?;
+/// let packed = Packed::pack(&pattern, &[1.0; 32 * 64], &mask, None)?;
+/// let row = Bench::new(&packed, pattern, FloatType::F32, &Device::flex()).row(8)?;
+/// println!("{:.1} us dense, {:.1} us sparse, {}", row.dense_us, row.sparse_us, row.kernel);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Bench {
     kind: LayerKind,

@@ -63,6 +63,18 @@ impl Conv2dConfig {
 /// 2D convolution: burn-nn's `Conv2d`, which runs a sparse kernel if its weight is
 /// [packed](super::PackedParam) as a matrix `[out, kernel row · kernel column · in]` whose tokens are the output pixels.
 /// Records are interchangeable. Convolutions with several groups run dense.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse::nn::{Activation, PaddingConfig2d, conv::Conv2dConfig};
+///
+/// let device = Device::flex();
+/// let conv = Conv2dConfig::new([3, 8], [3, 3])
+///     .with_padding(PaddingConfig2d::Explicit(1, 1, 1, 1))
+///     .init(&device);
+/// let y = conv.forward_activated(Tensor::ones([2, 3, 6, 6], &device), Activation::Relu);
+/// assert_eq!(y.dims(), [2, 8, 6, 6]);
+/// ```
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct Conv2d {

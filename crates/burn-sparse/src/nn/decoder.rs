@@ -65,6 +65,17 @@ impl TransformerDecoderConfig {
 
 /// Transformer decoder (Vaswani et al., 2017): burn-nn's `TransformerDecoder`, whose layers run sparse kernels on packed weights.
 /// Records are interchangeable.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse::nn::transformer::{TransformerDecoderConfig, TransformerDecoderInput};
+///
+/// let device = Device::flex();
+/// let decoder = TransformerDecoderConfig::new(16, 32, 2, 1).init(&device);
+/// let (target, memory) = (Tensor::ones([2, 5, 16], &device), Tensor::ones([2, 7, 16], &device));
+/// let y = decoder.forward(TransformerDecoderInput::new(target, memory));
+/// assert_eq!(y.dims(), [2, 5, 16]);
+/// ```
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct TransformerDecoder {

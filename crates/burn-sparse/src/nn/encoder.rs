@@ -65,6 +65,16 @@ impl TransformerEncoderConfig {
 
 /// Transformer encoder (Vaswani et al., 2017): burn-nn's `TransformerEncoder`, whose layers run sparse kernels on packed weights.
 /// Records are interchangeable.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};
+///
+/// let device = Device::flex();
+/// let encoder = TransformerEncoderConfig::new(16, 32, 2, 1).init(&device);
+/// let y = encoder.forward(TransformerEncoderInput::new(Tensor::ones([2, 5, 16], &device)));
+/// assert_eq!(y.dims(), [2, 5, 16]);
+/// ```
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct TransformerEncoder {

@@ -45,6 +45,15 @@ impl PositionWiseFeedForwardConfig {
 ///
 /// The kernel of the inner layer fuses ReLU and GELU. On GPUs it writes the memory order that the outer layer's kernel reads,
 /// so that neither transposes.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse::nn::transformer::PositionWiseFeedForwardConfig;
+///
+/// let device = Device::flex();
+/// let block = PositionWiseFeedForwardConfig::new(16, 64).init(&device);
+/// assert_eq!(block.forward(Tensor::<3>::ones([2, 5, 16], &device)).dims(), [2, 5, 16]);
+/// ```
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct PositionWiseFeedForward {

@@ -68,6 +68,16 @@ impl LstmConfig {
 /// Long short-term memory: burn-nn's `Lstm`, whose gates run as one packed matrix for the input and one for the hidden
 /// state if their weights are [packed](super::PackedParam) alike (Yao et al., 2019, section 4.3). Records are
 /// interchangeable.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse::nn::LstmConfig;
+///
+/// let device = Device::flex();
+/// let lstm = LstmConfig::new(8, 16, true).init(&device);
+/// let (hidden, last) = lstm.forward(Tensor::ones([2, 5, 8], &device), None);
+/// assert_eq!((hidden.dims(), last.hidden.dims()), ([2, 5, 16], [2, 16]));
+/// ```
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct Lstm {

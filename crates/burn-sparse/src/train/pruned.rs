@@ -13,6 +13,25 @@ use crate::prune::Plan;
 /// A model whose every mask has been proven. Dropped weights are zero in the stored weights too.
 ///
 /// Returned by [`Sparse::finish`](super::Sparse::finish); `save` writes it as a packed checkpoint.
+///
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::optim::SgdConfig;
+/// use burn::tensor::Device;
+/// use burn_sparse::prelude::*;
+///
+/// let model = LinearConfig::new(64, 32).init(&Device::flex().autodiff());
+/// let pruning = PruneConfig::new(Pattern::balanced(32), 0.75).with_ramp(Ramp::one_shot(Steps(1)));
+/// let model = Plan::new(&pruning, &model, Horizon::steps(1))?.attach(model)?;
+/// let model = model.optimizer_step(&mut SgdConfig::new().init(), 1e-3, Default::default());
+///
+/// let pruned = model.finish()?;
+/// for weight in pruned.weights() {
+///     println!("{}: {:.1} % zeros", weight.name, 100.0 * weight.mask.sparsity());
+/// }
+/// assert_eq!(pruned.sparsity(), 0.75);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Pruned<M> {
     model: M,
