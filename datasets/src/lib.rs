@@ -5,6 +5,7 @@
 //! - [`cifar10`]: the published archive, local or downloaded (verified by a checksum, resumed if interrupted), or
 //!   image files in one folder per class.
 //! - [`multi30k`]: English sentences and their German translations, local or downloaded and verified by checksums.
+//! - [`stsb`]: pairs of sentences with their similarity, local.
 //! - [`text`]: Tiny Shakespeare, local or downloaded and verified by a checksum, or any text file.
 
 mod byte_images;
@@ -17,6 +18,7 @@ pub mod cifar10;
 pub mod glyphs;
 pub mod mnist;
 pub mod multi30k;
+pub mod stsb;
 pub mod text;
 
 pub use byte_images::{ByteImageSet, ByteImages};

@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    BenchArguments, EvalArguments, ExportArguments, ImportArguments, InspectArguments,
-    PlanArguments, PruneArguments, ReportArguments, SweepArguments, TrainArguments,
+    BenchArguments, EmbedArguments, EvalArguments, ExportArguments, GenerateArguments,
+    ImportArguments, InspectArguments, PlanArguments, PruneArguments, ReportArguments,
+    SweepArguments, TrainArguments,
 };
 
 /// Sparsity for Burn, from training to deployment: prune by a recipe, fine-tune under masks, export verified
@@ -24,7 +25,11 @@ pub(crate) enum Command {
     Plan(PlanArguments),
     /// Evaluate a checkpoint, and name the kernel that ran for every layer.
     Eval(EvalArguments),
-    /// Prune the weights of a safetensors file in one shot, without training.
+    /// Embed texts with a pretrained sentence embedder, dense or packed.
+    Embed(EmbedArguments),
+    /// Continue a text with a pretrained language model, dense or packed.
+    Generate(GenerateArguments),
+    /// Prune the weights of a safetensors file, or of a Hugging Face folder, in one shot, without training.
     Prune(PruneArguments),
     /// Convert a checkpoint to another format.
     Export(ExportArguments),

@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         Command::Train(arguments) => commands::train(&arguments),
         Command::Plan(arguments) => commands::plan(&arguments),
         Command::Eval(arguments) => commands::eval(&arguments),
+        Command::Embed(arguments) => commands::embed(&arguments),
+        Command::Generate(arguments) => commands::generate(&arguments),
         Command::Prune(arguments) => commands::prune(&arguments),
         Command::Export(arguments) => commands::export(&arguments),
         Command::Import(arguments) => commands::import(&arguments),

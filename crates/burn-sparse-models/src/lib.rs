@@ -1,4 +1,4 @@
-//! Networks made of layers of `burn_sparse::nn`.
+//! Networks made of layers of `burn_sparse::nn`, and pretrained ones in [Hugging Face's folder format](huggingface).
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};
@@ -10,11 +10,12 @@
 //! ```
 
 mod classification;
+pub mod huggingface;
 mod networks;
 
 pub use classification::{Classifier, classified};
 pub use networks::{
-    ConvNet, ConvNetConfig, Decoding, ImageBatch, LstmLm, LstmLmConfig, Mlp, MlpConfig,
-    PictureBatch, PictureNet, ResNet, ResNetConfig, TextBatch, Transformer, TransformerConfig,
-    TranslationBatch, Vgg, VggConfig,
+    Bert, BertConfig, ConvNet, ConvNetConfig, Decoding, ImageBatch, Llama, LlamaCache, LlamaConfig,
+    LstmLm, LstmLmConfig, Mlp, MlpConfig, PictureBatch, PictureNet, ResNet, ResNetConfig,
+    TextBatch, Transformer, TransformerConfig, TranslationBatch, Vgg, VggConfig,
 };

@@ -17,6 +17,7 @@
 mod catalog;
 mod initialize;
 mod metric;
+pub mod pretrained;
 pub mod recipe;
 pub mod report;
 pub mod run;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Quality of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// Name: `accuracy`, `bits_per_character`, `bleu`.
+    /// Name: `accuracy`, `bits_per_character`, `bleu`, `spearman`, `perplexity`.
     pub name: String,
     /// Value: shares from 0 to 1, `bleu` from 0 to 100.
     pub value: f64,
@@ -20,7 +20,8 @@ impl Metric {
     pub fn written(name: &str, value: f64) -> String {
         match name {
             "accuracy" => format!("{:.2} %", 100.0 * value),
-            "bleu" => format!("{value:.2}"),
+            "bleu" | "perplexity" => format!("{value:.2}"),
+            "spearman" => format!("{value:.4}"),
             _ => format!("{value:.3}"),
         }
     }

@@ -5,9 +5,13 @@ use burn_sparse_run::run::RunFolder;
 
 use super::Failure;
 
-/// Reads a checkpoint, or that of a finished run.
+/// Reads a checkpoint, that of a finished run, or that of the packed folder of a pretrained model.
 pub(crate) fn read(path: &Path) -> Result<(PathBuf, Checkpoint), Failure> {
-    let path = if path.is_dir() { RunFolder::new(path).checkpoint() } else { path.to_path_buf() };
+    let path = match path {
+        _ if !path.is_dir() => path.to_path_buf(),
+        _ if path.join("config.json").exists() => path.join("model.safetensors"),
+        _ => RunFolder::new(path).checkpoint(),
+    };
     let checkpoint = Checkpoint::read(&path)?;
     Ok((path, checkpoint))
 }

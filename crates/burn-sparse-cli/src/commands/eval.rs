@@ -4,25 +4,30 @@ use std::time::Instant;
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::measure::{LayerReport, layers};
+use burn_sparse_models::huggingface::Folder;
+use burn_sparse_run::pretrained::stored_sparsity;
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Failure, checkpoint};
+use super::pretrained::PretrainedArguments;
+use super::{Failure, checkpoint, pretrained};
 use crate::costs;
 use crate::device::Compute;
 use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArguments {
-    /// A checkpoint, or the folder of a finished run.
+    /// A checkpoint, the folder of a finished run, or a Hugging Face folder, dense or packed.
     pub(crate) checkpoint: PathBuf,
     /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) compute: Compute,
+    #[command(flatten)]
+    pub(crate) pretrained: PretrainedArguments,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -31,6 +36,14 @@ pub(crate) struct EvalArguments {
 pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
     costs::install()?;
+    if let Some(folder) = pretrained::folder(&arguments.checkpoint)? {
+        return evaluate_folder(&folder, arguments, &device);
+    }
+    if arguments.pretrained.task.is_some() {
+        let path = arguments.checkpoint.display();
+        let reason = format!("{path} has no config.json: --task is for Hugging Face folders");
+        return Err(reason.into());
+    }
     let (path, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
     if let Some(dtype) = arguments.compute.dtype.filter(|_| device == Device::flex()) {
         checkpoint = checkpoint.with_float(dtype.into())?;
@@ -51,8 +64,33 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
         checkpoint: path.display().to_string(),
         layers,
     };
-    if arguments.json {
-        return output::json(&report);
+    print(&report, arguments.json)
+}
+
+fn evaluate_folder(
+    folder: &Folder,
+    arguments: &EvalArguments,
+    device: &Device,
+) -> Result<(), Failure> {
+    let data_dir = arguments.data_dir.as_deref();
+    let evaluated = pretrained::evaluate(folder, &arguments.pretrained, data_dir, device)?;
+    let (sparsity, pattern) = stored_sparsity(folder)?;
+    let report = Report {
+        task: evaluated.task.name(),
+        device: &arguments.compute.device,
+        metric: evaluated.metric,
+        sparsity,
+        pattern,
+        seconds: evaluated.seconds,
+        checkpoint: folder.path().display().to_string(),
+        layers: evaluated.layers,
+    };
+    print(&report, arguments.json)
+}
+
+fn print(report: &Report<'_>, json: bool) -> Result<(), Failure> {
+    if json {
+        return output::json(report);
     }
     let sparsity = match report.pattern.as_str() {
         "" => "dense".to_string(),

@@ -2,19 +2,24 @@
 
 mod bench;
 mod checkpoint;
+mod embed;
 mod eval;
 mod export;
+mod generate;
 mod import;
 mod inspect;
 mod plan;
+mod pretrained;
 mod prune;
 mod report;
 mod sweep;
 mod train;
 
 pub(crate) use bench::{BenchArguments, bench};
+pub(crate) use embed::{EmbedArguments, embed};
 pub(crate) use eval::{EvalArguments, eval};
 pub(crate) use export::{ExportArguments, export};
+pub(crate) use generate::{GenerateArguments, generate};
 pub(crate) use import::{ImportArguments, import};
 pub(crate) use inspect::{InspectArguments, inspect};
 pub(crate) use plan::{PlanArguments, plan};

@@ -3,16 +3,19 @@ use std::time::Duration;
 
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
 use burn_sparse::pattern::{Distribution, Pattern};
+use burn_sparse::prune::PruneConfig;
+use burn_sparse_models::huggingface::Folder;
+use burn_sparse_run::pretrained::prune_folder;
 use clap::Args;
 use serde::Serialize;
 
-use super::Failure;
+use super::{Failure, pretrained};
 use crate::args::{BadUsage, Layout, budget, distribution};
 use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
-    /// A safetensors file.
+    /// A safetensors file, or a Hugging Face folder: all its matrices but the head are pruned, and it is written packed.
     pub(crate) weights: PathBuf,
     /// The pattern, as in 'shfl-bw(vector=32)'.
     #[arg(long)]
@@ -20,7 +23,7 @@ pub(crate) struct PruneArguments {
     /// Share of zeros; n-of-m fixes its own.
     #[arg(long)]
     pub(crate) sparsity: Option<f64>,
-    /// The file to write.
+    /// The file, or the folder, to write.
     #[arg(long)]
     pub(crate) out: PathBuf,
     /// Names of the tensors to prune, as globs [default: all float tensors with 2 or 4 axes].
@@ -70,6 +73,9 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if distribution == Distribution::Global && !(cap < 1.0 && cap >= sparsity) {
         return Err(usage(format!("--cap {cap}: expected {sparsity} or more, and below 1")));
     }
+    if let Some(folder) = pretrained::folder(&arguments.weights)? {
+        return prune_pretrained(&folder, pattern, sparsity, arguments);
+    }
     let mut options = OneShot::new(pattern, sparsity)
         .with_include(arguments.include.iter().cloned())
         .with_orientation(orientation)
@@ -83,6 +89,35 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
         output::note(&format!("{}: {:.2} s", tensor.name, tensor.seconds));
     })?;
     if arguments.json { output::json(&Report { tensors: &tensors }) } else { print(&tensors) }
+}
+
+fn prune_pretrained(
+    folder: &Folder,
+    pattern: Pattern,
+    sparsity: f64,
+    arguments: &PruneArguments,
+) -> Result<(), Failure> {
+    let default = ["*"];
+    if arguments.include != default || arguments.budget.is_some() {
+        return Err(usage("--include and --budget are for single files".into()));
+    }
+    let rule = PruneConfig::new(pattern, sparsity)
+        .with_distribution(arguments.distribution)
+        .with_cap(arguments.cap);
+    let checkpoint = prune_folder(folder, &rule, &arguments.out)?;
+    let (sparsity, count) = (checkpoint.sparsity(), checkpoint.packed().count());
+    let out = arguments.out.display().to_string();
+    if arguments.json {
+        return output::json(&FolderReport { sparsity, matrices: count, out });
+    }
+    output::text(&format!("{out}: {count} matrices at {:.2} % sparsity", 100.0 * sparsity))
+}
+
+#[derive(Serialize)]
+struct FolderReport {
+    sparsity: f64,
+    matrices: usize,
+    out: String,
 }
 
 fn usage(message: String) -> Failure {

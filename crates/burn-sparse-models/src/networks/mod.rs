@@ -1,6 +1,8 @@
 //! Models built from the layers of `burn_sparse::nn`.
 
+mod bert;
 mod convnet;
+mod llama;
 mod lstm_lm;
 mod mlp;
 mod pictures;
@@ -8,7 +10,9 @@ mod resnet;
 mod transformer;
 mod vgg;
 
+pub use bert::{Bert, BertConfig};
 pub use convnet::{ConvNet, ConvNetConfig};
+pub use llama::{Llama, LlamaCache, LlamaConfig};
 pub use lstm_lm::{LstmLm, LstmLmConfig, TextBatch};
 pub use mlp::{ImageBatch, Mlp, MlpConfig};
 pub use pictures::{PictureBatch, PictureNet};

@@ -6,6 +6,7 @@
 //! | choose a pattern and a sparsity | [`choosing_a_pattern`] |
 //! | train from a file instead of a program | [`recipes`] |
 //! | prune inside your own training loop | [`your_own_loop`] |
+//! | run or prune a pretrained model from Hugging Face | [`pretrained_models`] |
 //! | ship a pruned model | [`deploying`] |
 //! | read what a run reports | [`reading_reports`] |
 //! | use a GPU, or several devices | [`devices`] |
@@ -29,6 +30,9 @@ pub mod recipes {}
 
 #[doc = include_str!("your_own_loop.md")]
 pub mod your_own_loop {}
+
+#[doc = include_str!("pretrained_models.md")]
+pub mod pretrained_models {}
 
 #[doc = include_str!("deploying.md")]
 pub mod deploying {}

@@ -132,8 +132,8 @@ pub struct MhaOutput {
 /// Keys and values of all heads, `[batch, heads, positions, d_k]` each: a key/value cache.
 #[derive(Debug, Clone)]
 pub struct KeyValueCache {
-    key: Tensor<4>,
-    value: Tensor<4>,
+    pub(super) key: Tensor<4>,
+    pub(super) value: Tensor<4>,
 }
 
 impl MhaInput {

@@ -15,6 +15,9 @@
 //! | [`MultiHeadAttention`](attention::MultiHeadAttention) | `forward_step`, `key_value_cache`, `forward_cross`: key/value cache |
 //! | [`Lstm`] | `cell`: stepping through a sequence |
 //!
+//! [`GroupedQueryAttention`](attention::GroupedQueryAttention), [`GatedFeedForward`](transformer::GatedFeedForward) and
+//! [`Rotary`] are those of Llama, which `burn::nn` does not have.
+//!
 //! Layers that are not replaced (GRU, 1D and grouped convolutions, …) train under masks, and unpack packed weights when they
 //! read them. [`record_dispatch`] tells which kernel ran for every packed weight.
 
@@ -27,15 +30,19 @@ mod dispatch;
 mod encoder;
 mod feed_forward;
 mod fused;
+mod gated;
+mod grouped_query;
 mod linear;
 mod mha;
 mod mha_cache;
 mod packed;
 mod recurrent;
 mod residual;
+mod rotary;
 
 /// Attention layers.
 pub mod attention {
+    pub use super::grouped_query::{GroupedQueryAttention, GroupedQueryAttentionConfig};
     pub use super::mha::{
         AttentionMask, KeyValueCache, MhaInput, MhaOutput, MultiHeadAttention,
         MultiHeadAttentionConfig,
@@ -63,6 +70,7 @@ pub mod transformer {
         TransformerEncoderLayerAutoregressiveCache,
     };
     pub use super::feed_forward::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
+    pub use super::gated::{GatedFeedForward, GatedFeedForwardConfig};
 }
 
 pub use batch_norm::batch_norm_relu;
@@ -73,3 +81,4 @@ pub use linear::{Linear, LinearConfig};
 pub(crate) use packed::PackInto;
 pub use packed::PackedParam;
 pub use recurrent::{Gate, Lstm, LstmCell, LstmConfig};
+pub use rotary::Rotary;

@@ -1,0 +1,138 @@
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use burn::tensor::Device;
+use burn_sparse::measure::{LayerReport, layers};
+use burn_sparse_datasets::stsb;
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Precision};
+use burn_sparse_run::Metric;
+use burn_sparse_run::pretrained::{Windows, perplexity, similarity};
+use clap::{Args, ValueEnum};
+
+use super::Failure;
+use crate::args::BadUsage;
+use crate::output;
+
+/// Task that a pretrained model is evaluated on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PretrainedTask {
+    /// Spearman correlation on STS-B's test pairs.
+    SentenceEmbedding,
+    /// Perplexity on windows of a text.
+    CausalLm,
+}
+
+impl PretrainedTask {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::SentenceEmbedding => "sentence-embedding",
+            Self::CausalLm => "causal-lm",
+        }
+    }
+}
+
+/// Options of `eval` for folders of pretrained models.
+#[derive(Debug, Args)]
+pub(crate) struct PretrainedArguments {
+    /// Task of a folder of a pretrained model [default: that of its architecture].
+    #[arg(long, value_enum)]
+    pub(crate) task: Option<PretrainedTask>,
+    /// Text for causal-lm [default: text/wikitext2-raw-test.txt of --data-dir].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) text: Option<PathBuf>,
+    /// Number of windows of the text, evenly spaced.
+    #[arg(long, default_value_t = 6)]
+    pub(crate) windows: usize,
+    /// Tokens of a window.
+    #[arg(long, default_value_t = 512)]
+    pub(crate) context: usize,
+}
+
+/// Opens a folder of a pretrained model; `None` if the path is something else.
+pub(crate) fn folder(path: &Path) -> Result<Option<Folder>, Failure> {
+    let is_one = path.is_dir() && path.join("config.json").exists();
+    Ok(if is_one { Some(Folder::open(path)?) } else { None })
+}
+
+/// Result of an evaluation.
+pub(crate) struct Evaluated {
+    pub(crate) task: PretrainedTask,
+    pub(crate) metric: Metric,
+    pub(crate) layers: Vec<LayerReport>,
+    pub(crate) seconds: f64,
+}
+
+/// Evaluates a pretrained model, dense or packed.
+pub(crate) fn evaluate(
+    folder: &Folder,
+    arguments: &PretrainedArguments,
+    data_dir: Option<&Path>,
+    device: &Device,
+) -> Result<Evaluated, Failure> {
+    let own = match folder.config() {
+        ModelConfig::Bert(_) => PretrainedTask::SentenceEmbedding,
+        _ => PretrainedTask::CausalLm,
+    };
+    let task = arguments.task.unwrap_or(own);
+    if task != own {
+        let message = format!(
+            "--task {}: {} is a model for {}",
+            task.name(),
+            folder.path().display(),
+            own.name()
+        );
+        return Err(BadUsage(message).into());
+    }
+    let started = Instant::now();
+    let (metric, layers) = match task {
+        PretrainedTask::SentenceEmbedding => embedding(folder, data_dir, device)?,
+        PretrainedTask::CausalLm => language(folder, arguments, data_dir, device)?,
+    };
+    Ok(Evaluated { task, metric, layers, seconds: started.elapsed().as_secs_f64() })
+}
+
+fn embedding(
+    folder: &Folder,
+    data_dir: Option<&Path>,
+    device: &Device,
+) -> Result<(Metric, Vec<LayerReport>), Failure> {
+    let pairs = stsb::load(data_dir, stsb::Part::Test)?;
+    let model = BertEmbedder::load(folder, Precision::Packed, device)?;
+    let metric = similarity(&model, &pairs)?;
+    let Some(checkpoint) = folder.packed()? else { return Ok((metric, Vec::new())) };
+    let sentences: Vec<&str> = pairs.iter().take(32).map(|pair| &*pair.sentences[0]).collect();
+    let layers = layers(model.model(), &checkpoint, || {
+        // The same sentences have been embedded above.
+        let _ = model.embed(&sentences);
+    });
+    Ok((metric, layers))
+}
+
+fn language(
+    folder: &Folder,
+    arguments: &PretrainedArguments,
+    data_dir: Option<&Path>,
+    device: &Device,
+) -> Result<(Metric, Vec<LayerReport>), Failure> {
+    let path = match (&arguments.text, data_dir) {
+        (Some(text), _) => text.clone(),
+        (None, Some(data)) => data.join("text/wikitext2-raw-test.txt"),
+        (None, None) => {
+            return Err(BadUsage("causal-lm needs --text FILE or --data-dir DIR".into()).into());
+        }
+    };
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let model = CausalLm::load(folder, Precision::Packed, device)?;
+    let windows = Windows { count: arguments.windows, length: arguments.context };
+    let metric = perplexity(&model, &text, windows, |done| {
+        output::note(&format!("window {done} of {}", windows.count));
+    })?;
+    let Some(checkpoint) = folder.packed()? else { return Ok((metric, Vec::new())) };
+    let tokens: Vec<u32> = (0..arguments.context as u32).map(|at| at % 256).collect();
+    let layers = layers(model.model(), &checkpoint, || {
+        // Any tokens: what counts is which kernels their number takes.
+        let _ = model.next_log_probabilities(&tokens);
+    });
+    Ok((metric, layers))
+}

@@ -1,0 +1,128 @@
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+
+use super::{Architecture, Folder, ModelConfig, Precision, PretrainedError, Tokenizer};
+use crate::networks::Bert;
+
+/// Sentence embedder: a BERT encoder with its tokenizer, mean pooling and vectors of length one.
+///
+/// ```no_run
+/// use burn::tensor::Device;
+/// use burn_sparse_models::huggingface::{BertEmbedder, Folder, Precision};
+///
+/// let folder = Folder::open("all-MiniLM-L6-v2")?;
+/// let embedder = BertEmbedder::load(&folder, Precision::Packed, &Device::flex())?;
+/// let vectors = embedder.embed(&["A man is playing a guitar.", "A person plays an instrument."])?;
+/// let cosine: f32 = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();
+/// println!("{cosine}");
+/// # Ok::<(), burn_sparse_models::huggingface::PretrainedError>(())
+/// ```
+#[derive(Debug)]
+pub struct BertEmbedder {
+    model: Bert,
+    tokenizer: Tokenizer,
+    context: usize,
+    batch: usize,
+    device: Device,
+}
+
+impl BertEmbedder {
+    /// Loads the model and the tokenizer of a folder.
+    ///
+    /// # Errors
+    /// When the folder is that of another architecture, or cannot be loaded.
+    pub fn load(
+        folder: &Folder,
+        precision: Precision,
+        device: &Device,
+    ) -> Result<Self, PretrainedError> {
+        let ModelConfig::Bert(config) = folder.config() else {
+            return Err(other(folder, Architecture::Bert));
+        };
+        let model = folder.load(config.init(device), precision)?;
+        let (tokenizer, context) = (folder.tokenizer()?, folder.config().context());
+        Ok(Self { model, tokenizer, context, batch: 32, device: device.clone() })
+    }
+
+    /// Sets the number of texts that run together (32 by default).
+    #[must_use]
+    pub fn with_batch(mut self, batch: usize) -> Self {
+        self.batch = batch.max(1);
+        self
+    }
+
+    /// Returns the model.
+    pub fn model(&self) -> &Bert {
+        &self.model
+    }
+
+    /// Returns the embedding of every text. Texts of similar length run together; those that are longer than the model's
+    /// context are cut, as sentence-transformers does.
+    ///
+    /// # Errors
+    /// When the tokenizer cannot process a text.
+    pub fn embed<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Vec<f32>>, PretrainedError> {
+        let mut tokens = Vec::with_capacity(texts.len());
+        for text in texts {
+            tokens.push(self.encode(text.as_ref())?);
+        }
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|&at| tokens[at].len());
+        let mut vectors = vec![Vec::new(); texts.len()];
+        for batch in order.chunks(self.batch) {
+            let rows: Vec<&[u32]> = batch.iter().map(|&at| &tokens[at][..]).collect();
+            let (ids, padding) = padded(&rows, &self.device);
+            let found = floats(self.model.embed(ids, padding.as_ref()))?;
+            let width = found.len() / batch.len();
+            for (&at, vector) in batch.iter().zip(found.chunks_exact(width)) {
+                vectors[at] = vector.to_vec();
+            }
+        }
+        Ok(vectors)
+    }
+
+    /// Returns the tokens of a text, cut to the context but for its last one, which ends it.
+    fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
+        let mut tokens = self.tokenizer.encode(text)?;
+        if let Some(&end) = tokens.last()
+            && tokens.len() > self.context
+        {
+            tokens.truncate(self.context - 1);
+            tokens.push(end);
+        }
+        match tokens.is_empty() {
+            true => Err(PretrainedError::Input(format!("no tokens in {text:?}"))),
+            false => Ok(tokens),
+        }
+    }
+}
+
+/// Returns the error about a folder of another architecture.
+pub(super) fn other(folder: &Folder, expected: Architecture) -> PretrainedError {
+    PretrainedError::Malformed {
+        path: folder.path().join("config.json"),
+        reason: format!(
+            "describes a {:?} model, expected {expected:?}",
+            folder.config().architecture()
+        ),
+    }
+}
+
+/// Returns tokens with padding at their ends, and where it is; `None` if there is none.
+fn padded(rows: &[&[u32]], device: &Device) -> (Tensor<2, Int>, Option<Tensor<2, Bool>>) {
+    let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let (mut ids, mut padding) = (Vec::new(), Vec::new());
+    for row in rows {
+        let missing = longest - row.len();
+        ids.extend(row.iter().map(|&id| id as i32).chain(std::iter::repeat_n(0, missing)));
+        padding.extend((0..longest).map(|at| at >= row.len()));
+    }
+    let shape = [rows.len(), longest];
+    let any = padding.contains(&true);
+    let padding = any.then(|| Tensor::from_data(TensorData::new(padding, shape), device));
+    (Tensor::from_data(TensorData::new(ids, shape), device), padding)
+}
+
+pub(super) fn floats<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, PretrainedError> {
+    let data = tensor.into_data().convert::<f32>();
+    data.try_into_vec().map_err(|error| PretrainedError::Input(format!("{error:?}")))
+}

@@ -1,0 +1,63 @@
+use std::path::PathBuf;
+
+use burn_sparse::checkpoint::CheckpointError;
+use thiserror::Error;
+
+/// Failure to load or run a pretrained model.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PretrainedError {
+    /// A file of the folder is missing.
+    #[error(
+        "{folder} has no {file}: expected a Hugging Face folder with config.json, tokenizer.json, and \
+         model.safetensors or model.safetensors.index.json"
+    )]
+    Missing {
+        /// Folder.
+        folder: PathBuf,
+        /// Missing file.
+        file: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// File.
+        path: PathBuf,
+        /// Cause.
+        source: std::io::Error,
+    },
+    /// A file is malformed.
+    #[error("{path}: {reason}")]
+    Malformed {
+        /// File.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The configuration asks for something that is not supported.
+    #[error("{path}: `{key}` is {found}, supported: {supported}")]
+    Unsupported {
+        /// Configuration file.
+        path: PathBuf,
+        /// Key.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// What is supported.
+        supported: &'static str,
+    },
+    /// The weights are not those of the configuration.
+    #[error("{folder}: the weights are not those of config.json:\n  {}", problems.join("\n  "))]
+    Weights {
+        /// Folder.
+        folder: PathBuf,
+        /// Every parameter that is missing, unexpected, or of another shape.
+        problems: Vec<String>,
+    },
+    /// The packed checkpoint does not fit the configuration, or cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The text cannot be processed.
+    #[error("{0}")]
+    Input(String),
+}

@@ -1,0 +1,21 @@
+//! Pretrained models in Hugging Face's folder format: `config.json`, `tokenizer.json`, and `model.safetensors` (or its
+//! sharded form with `model.safetensors.index.json`).
+//!
+//! [`Folder`] checks the configuration and finds the files; [`BertEmbedder`] and [`CausalLm`] are models with their
+//! tokenizers. A folder whose `model.safetensors` is a packed checkpoint runs the same way, on sparse kernels.
+
+mod config;
+mod embedder;
+mod error;
+mod folder;
+mod generator;
+mod names;
+mod shards;
+mod tokenizer;
+
+pub use config::{Architecture, ModelConfig};
+pub use embedder::BertEmbedder;
+pub use error::PretrainedError;
+pub use folder::{Folder, Precision};
+pub use generator::{CausalLm, Generated, Sampling};
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,140 @@
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{
+    Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig,
+};
+use burn::tensor::{Bool, Device, Int, Tensor};
+use burn_sparse::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
+use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
+
+/// Configuration of a [`Bert`] encoder.
+#[derive(Config, Debug)]
+pub struct BertConfig {
+    /// Size of the features.
+    pub d_model: usize,
+    /// Size of the inner features of the feed-forward blocks.
+    pub d_ff: usize,
+    /// Number of heads.
+    pub n_heads: usize,
+    /// Number of layers.
+    pub n_layers: usize,
+    /// Number of tokens of the vocabulary.
+    pub vocabulary: usize,
+    /// Largest number of tokens of a text.
+    pub positions: usize,
+    /// Number of token types.
+    pub types: usize,
+    /// Epsilon of the norms.
+    #[config(default = 1e-12)]
+    pub epsilon: f64,
+    /// Dropout rate of the features in training.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+/// BERT encoder (Devlin et al., 2019): learned absolute positions, post-norm, exact GELU.
+#[derive(Module, Debug)]
+pub struct Bert {
+    word: Embedding,
+    position: Embedding,
+    token_type: Embedding,
+    norm: LayerNorm,
+    dropout: Dropout,
+    layers: Vec<BertLayer>,
+}
+
+#[derive(Module, Debug)]
+struct BertLayer {
+    attention: MultiHeadAttention,
+    attention_norm: LayerNorm,
+    feed_forward: PositionWiseFeedForward,
+    feed_forward_norm: LayerNorm,
+    dropout: Dropout,
+}
+
+impl BertConfig {
+    /// Creates the encoder with zeros in place of its weights, which are to be loaded.
+    pub fn init(&self, device: &Device) -> Bert {
+        let norm = || LayerNormConfig::new(self.d_model).with_epsilon(self.epsilon).init(device);
+        let zeros = Initializer::Zeros;
+        let embedding = |rows| {
+            let config = EmbeddingConfig::new(rows, self.d_model);
+            config.with_initializer(zeros.clone()).init(device)
+        };
+        let dropout = || DropoutConfig::new(self.dropout).init();
+        let layer = |_| BertLayer {
+            attention: MultiHeadAttentionConfig::new(self.d_model, self.n_heads)
+                .with_dropout(self.dropout)
+                .with_initializer(zeros.clone())
+                .init(device),
+            attention_norm: norm(),
+            feed_forward: PositionWiseFeedForwardConfig::new(self.d_model, self.d_ff)
+                .with_dropout(0.0)
+                .with_initializer(zeros.clone())
+                .init(device),
+            feed_forward_norm: norm(),
+            dropout: dropout(),
+        };
+        Bert {
+            word: embedding(self.vocabulary),
+            position: embedding(self.positions),
+            token_type: embedding(self.types),
+            norm: norm(),
+            dropout: dropout(),
+            layers: (0..self.n_layers).map(layer).collect(),
+        }
+    }
+}
+
+impl Bert {
+    /// Computes the features of every token.
+    ///
+    /// # Shapes
+    /// - `tokens`: `[batch, positions]`
+    /// - `padding`: `[batch, positions]`, `true` for padding; `None` if there is none
+    /// - output: `[batch, positions, d_model]`
+    pub fn forward(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
+        let [_, positions] = tokens.dims();
+        let at = Tensor::<1, Int>::arange(0..positions as i64, &tokens.device()).unsqueeze::<2>();
+        let places = self.position.forward(at.clone()) + self.token_type.forward(at.zeros_like());
+        let mut x = self.dropout.forward(self.norm.forward(self.word.forward(tokens) + places));
+        for layer in &self.layers {
+            x = layer.forward(x, padding);
+        }
+        x
+    }
+
+    /// Computes the embedding of every text: the mean of its tokens' features, of length one.
+    ///
+    /// # Shapes
+    /// - `tokens`, `padding`: as [`Self::forward`]
+    /// - output: `[batch, d_model]`
+    pub fn embed(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<2> {
+        let x = self.forward(tokens, padding);
+        let [batch, positions, d_model] = x.dims();
+        let sum = match padding {
+            None => x.sum_dim(1),
+            Some(padding) => {
+                let padding = padding.clone().reshape([batch, positions, 1]);
+                x.mask_fill(padding.expand([batch, positions, d_model]), 0.0).sum_dim(1)
+            }
+        };
+        // The mean and the sum have the same direction.
+        let sum = sum.reshape([batch, d_model]);
+        let length = sum.clone().powf_scalar(2.0).sum_dim(1).sqrt().clamp_min(1e-12);
+        sum / length
+    }
+}
+
+impl BertLayer {
+    fn forward(&self, x: Tensor<3>, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
+        let mut input = MhaInput::self_attn(x.clone());
+        if let Some(padding) = padding {
+            input = input.mask_pad(padding.clone());
+        }
+        let context = self.dropout.forward(self.attention.forward(input).context);
+        let x = self.attention_norm.forward(x + context);
+        let y = self.dropout.forward(self.feed_forward.forward(x.clone()));
+        self.feed_forward_norm.forward(x + y)
+    }
+}

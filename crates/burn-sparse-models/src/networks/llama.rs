@@ -1,0 +1,157 @@
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Embedding, EmbeddingConfig, Initializer, RmsNorm, RmsNormConfig};
+use burn::tensor::{Device, Int, Tensor};
+use burn_sparse::nn::attention::{
+    GroupedQueryAttention, GroupedQueryAttentionConfig, KeyValueCache,
+};
+use burn_sparse::nn::transformer::{GatedFeedForward, GatedFeedForwardConfig};
+use burn_sparse::nn::{Linear, LinearConfig, Rotary};
+
+/// Configuration of a [`Llama`] decoder.
+#[derive(Config, Debug)]
+pub struct LlamaConfig {
+    /// Size of the features.
+    pub d_model: usize,
+    /// Size of the inner features of the feed-forward blocks.
+    pub d_ff: usize,
+    /// Number of query heads.
+    pub n_heads: usize,
+    /// Number of key and value heads.
+    pub n_key_value_heads: usize,
+    /// Size of the features of a head.
+    pub d_head: usize,
+    /// Number of layers.
+    pub n_layers: usize,
+    /// Number of tokens of the vocabulary.
+    pub vocabulary: usize,
+    /// Largest number of tokens of a text.
+    pub positions: usize,
+    /// Base of the rotary positions' wavelengths.
+    #[config(default = 10000.0)]
+    pub theta: f64,
+    /// Epsilon of the norms.
+    #[config(default = 1e-6)]
+    pub epsilon: f64,
+    /// `true` if the head is the transposed embedding.
+    #[config(default = false)]
+    pub tied: bool,
+}
+
+/// Llama decoder (Touvron et al., 2023): RMS norms, rotary positions, grouped key and value heads, SwiGLU.
+#[derive(Module, Debug)]
+pub struct Llama {
+    embedding: Embedding,
+    layers: Vec<LlamaLayer>,
+    norm: RmsNorm,
+    /// `None` if the embedding is the head.
+    head: Option<Linear>,
+    theta: f64,
+    d_head: usize,
+}
+
+#[derive(Module, Debug)]
+struct LlamaLayer {
+    attention_norm: RmsNorm,
+    attention: GroupedQueryAttention,
+    feed_forward_norm: RmsNorm,
+    feed_forward: GatedFeedForward,
+}
+
+/// Keys and values of the positions that a [`Llama`] has seen.
+#[derive(Debug, Clone, Default)]
+pub struct LlamaCache {
+    layers: Vec<Option<KeyValueCache>>,
+    seen: usize,
+}
+
+impl LlamaCache {
+    /// Returns the number of positions seen.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+}
+
+impl LlamaConfig {
+    /// Creates the decoder with zeros in place of its weights, which are to be loaded.
+    pub fn init(&self, device: &Device) -> Llama {
+        let norm = || RmsNormConfig::new(self.d_model).with_epsilon(self.epsilon).init(device);
+        let zeros = Initializer::Zeros;
+        let layer = |_| LlamaLayer {
+            attention_norm: norm(),
+            attention: GroupedQueryAttentionConfig::new(
+                self.d_model,
+                self.n_heads,
+                self.n_key_value_heads,
+                self.d_head,
+            )
+            .with_initializer(zeros.clone())
+            .init(device),
+            feed_forward_norm: norm(),
+            feed_forward: GatedFeedForwardConfig::new(self.d_model, self.d_ff)
+                .with_initializer(zeros.clone())
+                .init(device),
+        };
+        let head = || {
+            let config = LinearConfig::new(self.d_model, self.vocabulary).with_bias(false);
+            config.with_initializer(zeros.clone()).init(device)
+        };
+        Llama {
+            embedding: EmbeddingConfig::new(self.vocabulary, self.d_model)
+                .with_initializer(zeros.clone())
+                .init(device),
+            layers: (0..self.n_layers).map(layer).collect(),
+            norm: norm(),
+            head: (!self.tied).then(head),
+            theta: self.theta,
+            d_head: self.d_head,
+        }
+    }
+}
+
+impl Llama {
+    /// Computes the features of the next positions of a sequence, from which [`Self::logits`] predicts the token after
+    /// each. The cache is that of the positions before; its keys and values are extended.
+    ///
+    /// # Shapes
+    /// - `tokens`: `[batch, positions]`
+    /// - output: `[batch, positions, d_model]`
+    pub fn forward(&self, tokens: Tensor<2, Int>, cache: Option<&mut LlamaCache>) -> Tensor<3> {
+        let [_, positions] = tokens.dims();
+        let mut none = LlamaCache::default();
+        let (cache, keep) = match cache {
+            Some(cache) => (cache, true),
+            None => (&mut none, false),
+        };
+        cache.layers.resize(self.layers.len(), None);
+        let range = cache.seen..cache.seen + positions;
+        cache.seen = range.end;
+        let rotary = Rotary::new(self.theta, self.d_head, range, &tokens.device());
+        let mut x = self.embedding.forward(tokens);
+        for (layer, cache) in self.layers.iter().zip(&mut cache.layers) {
+            let attended = layer.attention_norm.forward(x.clone());
+            x = x + layer.attention.forward(attended, &rotary, keep.then_some(cache));
+            x = x.clone() + layer.feed_forward.forward(layer.feed_forward_norm.forward(x));
+        }
+        self.norm.forward(x)
+    }
+
+    /// Computes the scores of the token after each position.
+    ///
+    /// # Shapes
+    /// - `features`: `[batch, positions, d_model]`
+    /// - output: `[batch, positions, vocabulary]`
+    pub fn logits(&self, features: Tensor<3>) -> Tensor<3> {
+        match &self.head {
+            Some(head) => head.forward(features),
+            None => {
+                // The embedding on the left: a transposed one would be copied at every token.
+                let [batch, positions, d_model] = features.dims();
+                let features = features.reshape([batch * positions, d_model]);
+                let scores = self.embedding.weight.val().matmul(features.transpose());
+                let [vocabulary, _] = scores.dims();
+                scores.transpose().reshape([batch, positions, vocabulary])
+            }
+        }
+    }
+}

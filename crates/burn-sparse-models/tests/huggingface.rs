@@ -1,0 +1,332 @@
+//! Tests of folders of pretrained models: small made-up ones, and, where `BURN_SPARSE_MODELS` names the folder of the real
+//! ones, the values of an independent implementation.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn_sparse::checkpoint::slots;
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Precision, Sampling};
+use burn_sparse_models::{BertConfig, LlamaConfig};
+use half::{bf16, f16};
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use serde_json::{Value, json};
+
+const BERT: &str = r#"{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 8, "intermediate_size": 12,
+    "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 6, "max_position_embeddings": 10,
+    "type_vocab_size": 2}"#;
+const LLAMA: &str = r#"{"model_type": "llama", "hidden_act": "silu", "hidden_size": 8, "intermediate_size": 12,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "num_hidden_layers": 2, "vocab_size": 6,
+    "max_position_embeddings": 10, "rope_theta": 100.0, "rope_scaling": null, "tie_word_embeddings": true}"#;
+
+/// Name, shape and values of every tensor.
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
+/// Deterministic noise in place of weights.
+fn noise(name: &str, shape: Vec<usize>) -> (String, (Vec<usize>, Vec<f32>)) {
+    let seed: usize = name.bytes().map(usize::from).sum();
+    let count = shape.iter().product();
+    let value = |at: usize| (((at + seed) * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
+    (name.into(), (shape, (0..count).map(value).collect()))
+}
+
+fn bert_tensors() -> Tensors {
+    let mut shapes: Vec<(String, Vec<usize>)> = vec![
+        ("embeddings.word_embeddings.weight".into(), vec![6, 8]),
+        ("embeddings.position_embeddings.weight".into(), vec![10, 8]),
+        ("embeddings.token_type_embeddings.weight".into(), vec![2, 8]),
+        ("embeddings.LayerNorm.weight".into(), vec![8]),
+        ("embeddings.LayerNorm.bias".into(), vec![8]),
+        ("pooler.dense.weight".into(), vec![8, 8]),
+    ];
+    for layer in 0..2 {
+        let mut add = |name: &str, rows: usize, cols: Option<usize>| {
+            let name = format!("encoder.layer.{layer}.{name}");
+            shapes.push((format!("{name}.bias"), vec![rows]));
+            shapes.push((format!("{name}.weight"), cols.map_or(vec![rows], |c| vec![rows, c])));
+        };
+        for part in ["query", "key", "value"] {
+            add(&format!("attention.self.{part}"), 8, Some(8));
+        }
+        add("attention.output.dense", 8, Some(8));
+        add("attention.output.LayerNorm", 8, None);
+        add("intermediate.dense", 12, Some(8));
+        add("output.dense", 8, Some(12));
+        add("output.LayerNorm", 8, None);
+    }
+    shapes.into_iter().map(|(name, shape)| noise(&name, shape)).collect()
+}
+
+fn llama_tensors() -> Tensors {
+    let mut shapes: Vec<(String, Vec<usize>)> = vec![
+        ("model.embed_tokens.weight".into(), vec![6, 8]),
+        ("model.norm.weight".into(), vec![8]),
+    ];
+    for layer in 0..2 {
+        for (name, shape) in [
+            ("input_layernorm", vec![8]),
+            ("post_attention_layernorm", vec![8]),
+            ("self_attn.q_proj", vec![16, 8]),
+            ("self_attn.k_proj", vec![8, 8]),
+            ("self_attn.v_proj", vec![8, 8]),
+            ("self_attn.o_proj", vec![8, 16]),
+            ("mlp.gate_proj", vec![12, 8]),
+            ("mlp.up_proj", vec![12, 8]),
+            ("mlp.down_proj", vec![8, 12]),
+        ] {
+            shapes.push((format!("model.layers.{layer}.{name}.weight"), shape));
+        }
+    }
+    shapes.into_iter().map(|(name, shape)| noise(&name, shape)).collect()
+}
+
+fn write_tensors(path: &Path, tensors: &Tensors, dtype: Dtype) {
+    let bytes: BTreeMap<&String, Vec<u8>> = tensors
+        .iter()
+        .map(|(name, (_, values))| {
+            let bytes = values.iter().flat_map(|&value| match dtype {
+                Dtype::F16 => f16::from_f32(value).to_le_bytes().to_vec(),
+                Dtype::BF16 => bf16::from_f32(value).to_le_bytes().to_vec(),
+                _ => value.to_le_bytes().to_vec(),
+            });
+            (name, bytes.collect())
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, (shape, _))| {
+        (name, TensorView::new(dtype, shape.clone(), &bytes[name]).unwrap())
+    });
+    fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
+fn tokenizer() -> Value {
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+        "model": {
+            "type": "WordLevel", "unk_token": "?",
+            "vocab": {"?": 0, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+        }
+    })
+}
+
+/// Writes a folder, and returns it.
+fn folder(config: &str, tensors: &Tensors) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), config).unwrap();
+    fs::write(folder.path().join("tokenizer.json"), tokenizer().to_string()).unwrap();
+    write_tensors(&folder.path().join("model.safetensors"), tensors, Dtype::F32);
+    folder
+}
+
+fn embedder(folder: &Path) -> Result<BertEmbedder, String> {
+    let folder = Folder::open(folder).map_err(|error| error.to_string())?;
+    BertEmbedder::load(&folder, Precision::Packed, &Device::flex()).map_err(|e| e.to_string())
+}
+
+fn language(folder: &Path) -> Result<CausalLm, String> {
+    let folder = Folder::open(folder).map_err(|error| error.to_string())?;
+    CausalLm::load(&folder, Precision::Packed, &Device::flex()).map_err(|e| e.to_string())
+}
+
+fn assert_names(error: &str, words: &[&str]) {
+    assert!(words.iter().all(|word| error.contains(word)), "{error}\nshould name {words:?}");
+}
+
+#[test]
+fn padding_changes_no_embedding() {
+    let folder = folder(BERT, &bert_tensors());
+    let model = embedder(folder.path()).unwrap();
+    let texts = ["a b c d e a b", "c", "d e"];
+    let together = model.embed(&texts).unwrap();
+    for (text, expected) in texts.iter().zip(&together) {
+        let alone = &model.embed(&[text]).unwrap()[0];
+        let length: f32 = alone.iter().map(|value| value * value).sum();
+        assert!((length - 1.0).abs() < 1e-5);
+        for (a, b) in alone.iter().zip(expected) {
+            assert!((a - b).abs() < 1e-5, "{text}: {alone:?} {expected:?}");
+        }
+    }
+    // Longer than the context of ten tokens: cut.
+    assert_eq!(model.embed(&["a ".repeat(40)]).unwrap()[0].len(), 8);
+}
+
+#[test]
+fn generating_step_by_step_follows_the_probabilities_of_the_whole_text() {
+    let folder = folder(LLAMA, &llama_tensors());
+    let model = language(folder.path()).unwrap();
+    let generated = model.generate("a b", 6, Sampling::Greedy, |_| {}).unwrap();
+    let mut tokens = model.tokenizer().encode("a b").unwrap();
+    for token in &generated.tokens {
+        let scores = model.next_log_probabilities(&tokens).unwrap();
+        let best = (0..scores.len()).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
+        assert_eq!(*token, best as u32);
+        tokens.push(*token);
+    }
+    assert_eq!(generated.tokens.len(), 6);
+    let sum: f32 = model.next_log_probabilities(&tokens).unwrap().iter().map(|p| p.exp()).sum();
+    assert!((sum - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn shards_and_sixteen_bits_load_as_one_file_does() {
+    let tensors = bert_tensors();
+    let whole = folder(BERT, &tensors);
+    let expected = embedder(whole.path()).unwrap().embed(&["a b c"]).unwrap();
+    let close = |folder: &Path, tolerance: f32| {
+        let found = embedder(folder).unwrap().embed(&["a b c"]).unwrap();
+        let off = found[0].iter().zip(&expected[0]).map(|(a, b)| (a - b).abs());
+        assert!(off.fold(0.0, f32::max) <= tolerance, "{found:?}");
+    };
+    let sharded = folder(BERT, &tensors);
+    fs::remove_file(sharded.path().join("model.safetensors")).unwrap();
+    let mut map = BTreeMap::new();
+    for (number, parity) in [(1, 0), (2, 1)] {
+        let file = format!("model-0000{number}-of-00002.safetensors");
+        let part = tensors.iter().enumerate().filter(|(at, _)| at % 2 == parity);
+        let part: Tensors =
+            part.map(|(_, (name, tensor))| (name.clone(), tensor.clone())).collect();
+        write_tensors(&sharded.path().join(&file), &part, Dtype::F32);
+        map.extend(part.into_keys().map(|name| (name, file.clone())));
+    }
+    let index = sharded.path().join("model.safetensors.index.json");
+    fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
+    close(sharded.path(), 0.0);
+
+    for (dtype, tolerance) in [(Dtype::F16, 2e-3), (Dtype::BF16, 2e-2)] {
+        write_tensors(&whole.path().join("model.safetensors"), &tensors, dtype);
+        close(whole.path(), tolerance);
+    }
+
+    // A truncated shard, and an index that names one that is not there.
+    let shard = sharded.path().join("model-00002-of-00002.safetensors");
+    let bytes = fs::read(&shard).unwrap();
+    fs::write(&shard, &bytes[..bytes.len() - 7]).unwrap();
+    let error = embedder(sharded.path()).unwrap_err();
+    assert_names(&error, &["model-00002-of-00002.safetensors", "not a complete"]);
+    fs::remove_file(&shard).unwrap();
+    let error = embedder(sharded.path()).unwrap_err();
+    assert_names(&error, &["index.json", "model-00002-of-00002.safetensors", "not there"]);
+    fs::write(&index, r#"{"weight_map": {"a": "../other/model.safetensors"}}"#).unwrap();
+    assert_names(&embedder(sharded.path()).unwrap_err(), &["../other", "file name"]);
+}
+
+#[test]
+fn a_folder_without_one_of_its_files_names_it() {
+    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let folder = folder(BERT, &bert_tensors());
+        fs::remove_file(folder.path().join(file)).unwrap();
+        assert_names(&embedder(folder.path()).unwrap_err(), &[file, "Hugging Face folder"]);
+    }
+}
+
+#[test]
+fn tensors_that_are_missing_unexpected_or_of_another_shape_are_all_named() {
+    let mut tensors = bert_tensors();
+    tensors.remove("embeddings.LayerNorm.bias");
+    tensors.insert("extra.weight".into(), (vec![2], vec![0.0; 2]));
+    let name = "encoder.layer.1.output.dense.weight";
+    tensors.insert(name.into(), (vec![12, 8], vec![0.0; 96]));
+    let folder = folder(BERT, &tensors);
+    let error = embedder(folder.path()).unwrap_err();
+    assert_names(
+        &error,
+        &["lack embeddings.LayerNorm.bias", "lacks extra.weight", name, "[12, 8]"],
+    );
+}
+
+#[test]
+fn configurations_that_are_not_supported_are_refused_by_name() {
+    for (config, key, value, words) in [
+        (BERT, "model_type", json!("gpt2"), ["model_type", "gpt2"]),
+        (BERT, "hidden_act", json!("relu"), ["hidden_act", "relu"]),
+        (BERT, "position_embedding_type", json!("relative_key"), ["position", "relative_key"]),
+        (BERT, "num_attention_heads", json!(3), ["num_attention_heads", "8"]),
+        (LLAMA, "rope_scaling", json!({"type": "linear"}), ["rope_scaling", "linear"]),
+        (LLAMA, "sliding_window", json!(4096), ["sliding_window", "4096"]),
+        (LLAMA, "attention_bias", json!(true), ["attention_bias", "true"]),
+        (LLAMA, "num_key_value_heads", json!(3), ["num_key_value_heads", "3"]),
+        (LLAMA, "hidden_size", json!(-1), ["hidden_size", "-1"]),
+        (LLAMA, "vocab_size", Value::Null, ["vocab_size", "missing"]),
+    ] {
+        let mut keys: Value = serde_json::from_str(config).unwrap();
+        keys[key] = value;
+        let folder = folder(&keys.to_string(), &bert_tensors());
+        let error = Folder::open(folder.path()).unwrap_err().to_string();
+        assert_names(&error, &words);
+    }
+    let folder = folder("{", &bert_tensors());
+    assert_names(&Folder::open(folder.path()).unwrap_err().to_string(), &["config.json"]);
+}
+
+#[test]
+fn a_tokenizer_of_another_vocabulary_is_refused() {
+    let folder = folder(BERT, &bert_tensors());
+    let mut other = tokenizer();
+    other["model"]["vocab"]["f"] = json!(6);
+    fs::write(folder.path().join("tokenizer.json"), other.to_string()).unwrap();
+    assert_names(&embedder(folder.path()).unwrap_err(), &["tokenizer.json", "another model"]);
+    fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+    assert_names(&embedder(folder.path()).unwrap_err(), &["tokenizer.json", "not a tokenizer"]);
+}
+
+#[test]
+fn prompts_that_are_empty_or_too_long_are_refused() {
+    let folder = folder(LLAMA, &llama_tensors());
+    let model = language(folder.path()).unwrap();
+    let refused = |prompt: &str, sampling| {
+        model.generate(prompt, 4, sampling, |_| {}).unwrap_err().to_string()
+    };
+    assert_names(&refused("", Sampling::Greedy), &["empty"]);
+    assert_names(&refused(&"a ".repeat(10), Sampling::Greedy), &["10 tokens", "context is 10"]);
+    let cold = Sampling::Temperature { temperature: 0.0, seed: 0 };
+    assert_names(&refused("a", cold), &["temperature", "0"]);
+    // Generation ends at the context.
+    assert_eq!(model.generate("a b c", 99, Sampling::Greedy, |_| {}).unwrap().tokens.len(), 7);
+    assert_names(&embedder(folder.path()).unwrap_err(), &["Llama", "Bert"]);
+}
+
+#[test]
+fn every_matrix_is_a_linear_layer_that_can_be_packed() {
+    let device = Device::flex();
+    let bert = BertConfig::new(8, 12, 2, 2, 6, 10, 2).init(&device);
+    let llama = LlamaConfig::new(8, 12, 4, 2, 4, 2, 6, 10).with_tied(true).init(&device);
+    let linear = |slots: Vec<burn_sparse::checkpoint::Slot>| {
+        slots.iter().filter(|slot| slot.layer == "Linear" && slot.shape.len() == 2).count()
+    };
+    assert_eq!((linear(slots(&bert)), linear(slots(&llama))), (2 * 6, 2 * 7));
+}
+
+/// `BURN_SPARSE_MODELS=FOLDER cargo test --release --workspace --test huggingface -- --ignored`
+#[test]
+#[ignore = "needs the real models, in the folder that BURN_SPARSE_MODELS names"]
+fn real_models_give_the_values_of_an_independent_implementation() {
+    let models = std::env::var("BURN_SPARSE_MODELS").expect("BURN_SPARSE_MODELS");
+    let embedder = embedder(&Path::new(&models).join("minilm-l6")).unwrap();
+    let texts = ["A man is playing a guitar.", "A person plays an instrument."];
+    let vectors = embedder.embed(&texts).unwrap();
+    let begins = [0.02166, -0.00486, -0.00965, -0.06340, -0.16749, 0.00468];
+    for (found, expected) in vectors[0].iter().zip(begins) {
+        assert!((found - expected).abs() < 2e-5, "{found} {expected}");
+    }
+    let cosine: f32 = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();
+    assert!((cosine - 0.66577).abs() < 2e-5, "{cosine}");
+
+    let model = language(&Path::new(&models).join("smollm2-135m")).unwrap();
+    let tokens = model.tokenizer().encode("The capital of France is").unwrap();
+    assert_eq!(tokens, [504, 3575, 282, 4649, 314]);
+    let scores = model.next_log_probabilities(&tokens).unwrap();
+    for (word, expected) in [
+        (" Paris", -0.2581),
+        (" the", -2.7407),
+        (" London", -4.3844),
+        (" Le", -4.6199),
+        (" New", -4.6778),
+    ] {
+        let token = model.tokenizer().encode(word).unwrap()[0];
+        let found = scores[token as usize];
+        println!("{word}: {found:.4}, expected {expected}");
+        assert!((found - expected).abs() < 1e-3, "{word}: {found} {expected}");
+    }
+}
