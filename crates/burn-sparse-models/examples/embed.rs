@@ -1,5 +1,5 @@
 //! Embeds sentences with a BERT model, dense or packed, and prints how similar they are.
-//! `cargo run --release --workspace --example embed -- FOLDER "A man plays." "A person plays an instrument."`
+//! `cargo run --release -p burn-sparse-models --example embed -- FOLDER "A man plays." "A person plays an instrument."`
 
 use burn::tensor::Device;
 use burn_sparse_models::huggingface::{BertEmbedder, Folder, Precision};

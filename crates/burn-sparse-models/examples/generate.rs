@@ -1,5 +1,5 @@
 //! Continues a prompt with a Llama model, dense or packed.
-//! `cargo run --release --workspace --example generate -- FOLDER "The capital of France is"`
+//! `cargo run --release -p burn-sparse-models --example generate -- FOLDER "The capital of France is"`
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
 //! Draws the pictures of the README and of the guide from committed results:
-//! `cargo run --release --workspace --example pictures` writes them into `crates/burn-sparse/pictures`.
+//! `cargo run --release -p burn-sparse-run --example pictures` writes them into `crates/burn-sparse/pictures`.
 
 use std::error::Error;
 use std::fmt::Write;
