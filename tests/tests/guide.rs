@@ -1,6 +1,21 @@
 //! Tests of the guide and the README: the recipes that they print are valid.
 
+use burn::tensor::Device;
 use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::{Task, TaskVisitor, with_task};
+
+/// Plans a recipe for the model of its task, which refuses selectors that match nothing.
+struct Planned<'a>(&'a Recipe);
+
+impl TaskVisitor for Planned<'_> {
+    type Output = ();
+
+    fn visit<T: Task>(self, task: T) {
+        let model = task.model(&Device::flex());
+        let plan = self.0.plan(&model, 100).unwrap_or_else(|error| panic!("{error}"));
+        assert!(plan.sparsity() > 0.7);
+    }
+}
 
 /// Returns the TOML blocks of a page.
 fn toml_blocks(page: &str) -> Vec<&str> {
@@ -22,7 +37,8 @@ fn every_recipe_of_the_guide_is_valid() {
         toml_blocks(page).into_iter().filter(|block| block.contains("version = 1")).collect();
     assert_eq!(recipes.len(), 2);
     for recipe in recipes {
-        recipe.parse::<Recipe>().unwrap_or_else(|error| panic!("{error}\n{recipe}"));
+        let recipe: Recipe = recipe.parse().unwrap_or_else(|error| panic!("{error}\n{recipe}"));
+        with_task(&recipe.task, Planned(&recipe)).unwrap();
     }
 }
 

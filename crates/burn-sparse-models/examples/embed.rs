@@ -2,7 +2,7 @@
 //! `cargo run --release -p burn-sparse-models --example embed -- FOLDER "A man plays." "A person plays an instrument."`
 
 use burn::tensor::Device;
-use burn_sparse_models::huggingface::{BertEmbedder, Folder, Precision};
+use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sentences: Vec<String> = arguments.collect();
 
     let folder = Folder::open(folder)?;
-    let embedder = BertEmbedder::load(&folder, Precision::Packed, &Device::flex())?;
+    let embedder = BertEmbedder::load(&folder, Weights::Packed, &Device::flex())?;
     let vectors = embedder.embed(&sentences)?;
     let Some(first) = vectors.first() else { return Ok(()) };
     for (sentence, vector) in sentences.iter().zip(&vectors) {

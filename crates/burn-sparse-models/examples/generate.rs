@@ -4,14 +4,14 @@
 use std::io::Write;
 
 use burn::tensor::Device;
-use burn_sparse_models::huggingface::{CausalLm, Folder, Precision, Sampling};
+use burn_sparse_models::huggingface::{CausalLm, Folder, Sampling, Weights};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(folder), Some(prompt)) = (arguments.next(), arguments.next()) else {
         return Err("usage: generate FOLDER PROMPT".into());
     };
-    let model = CausalLm::load(&Folder::open(folder)?, Precision::Packed, &Device::flex())?;
+    let model = CausalLm::load(&Folder::open(folder)?, Weights::Packed, &Device::flex())?;
     print!("{prompt}");
     let generated = model.generate(&prompt, 64, Sampling::Greedy, |text| {
         print!("{text}");

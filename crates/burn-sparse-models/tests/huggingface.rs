@@ -7,7 +7,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::slots;
-use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Precision, Sampling};
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Sampling, Weights};
 use burn_sparse_models::{BertConfig, LlamaConfig};
 use half::{bf16, f16};
 use safetensors::Dtype;
@@ -122,12 +122,12 @@ fn folder(config: &str, tensors: &Tensors) -> tempfile::TempDir {
 
 fn embedder(folder: &Path) -> Result<BertEmbedder, String> {
     let folder = Folder::open(folder).map_err(|error| error.to_string())?;
-    BertEmbedder::load(&folder, Precision::Packed, &Device::flex()).map_err(|e| e.to_string())
+    BertEmbedder::load(&folder, Weights::Packed, &Device::flex()).map_err(|e| e.to_string())
 }
 
 fn language(folder: &Path) -> Result<CausalLm, String> {
     let folder = Folder::open(folder).map_err(|error| error.to_string())?;
-    CausalLm::load(&folder, Precision::Packed, &Device::flex()).map_err(|e| e.to_string())
+    CausalLm::load(&folder, Weights::Packed, &Device::flex()).map_err(|e| e.to_string())
 }
 
 fn assert_names(error: &str, words: &[&str]) {
@@ -244,6 +244,7 @@ fn configurations_that_are_not_supported_are_refused_by_name() {
         (BERT, "position_embedding_type", json!("relative_key"), ["position", "relative_key"]),
         (BERT, "num_attention_heads", json!(3), ["num_attention_heads", "8"]),
         (LLAMA, "rope_scaling", json!({"type": "linear"}), ["rope_scaling", "linear"]),
+        (LLAMA, "rope_parameters", json!({"rope_type": "yarn"}), ["rope_type", "yarn"]),
         (LLAMA, "sliding_window", json!(4096), ["sliding_window", "4096"]),
         (LLAMA, "attention_bias", json!(true), ["attention_bias", "true"]),
         (LLAMA, "num_key_value_heads", json!(3), ["num_key_value_heads", "3"]),
@@ -279,7 +280,10 @@ fn prompts_that_are_empty_or_too_long_are_refused() {
         model.generate(prompt, 4, sampling, |_| {}).unwrap_err().to_string()
     };
     assert_names(&refused("", Sampling::Greedy), &["empty"]);
-    assert_names(&refused(&"a ".repeat(10), Sampling::Greedy), &["10 tokens", "context is 10"]);
+    assert_names(
+        &refused(&"a ".repeat(10), Sampling::Greedy),
+        &["10 tokens", "no room", "context of 10"],
+    );
     let cold = Sampling::Temperature { temperature: 0.0, seed: 0 };
     assert_names(&refused("a", cold), &["temperature", "0"]);
     // Generation ends at the context.
@@ -296,6 +300,48 @@ fn every_matrix_is_a_linear_layer_that_can_be_packed() {
         slots.iter().filter(|slot| slot.layer == "Linear" && slot.shape.len() == 2).count()
     };
     assert_eq!((linear(slots(&bert)), linear(slots(&llama))), (2 * 6, 2 * 7));
+}
+
+#[test]
+fn files_of_sentence_transformers_limit_the_length_and_must_ask_for_the_mean() {
+    let folder = folder(BERT, &bert_tensors());
+    let whole = embedder(folder.path()).unwrap().embed(&["a b c d e"]).unwrap();
+    let limit = folder.path().join("sentence_bert_config.json");
+    fs::write(limit, r#"{"max_seq_length": 3}"#).unwrap();
+    let cut = embedder(folder.path()).unwrap().embed(&["a b c d e", "a b e"]).unwrap();
+    assert_ne!(cut[0], whole[0]);
+    assert!(cut[0].iter().zip(&cut[1]).all(|(a, b)| (a - b).abs() < 1e-6));
+    fs::create_dir(folder.path().join("1_Pooling")).unwrap();
+    let pooling = r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#;
+    fs::write(folder.path().join("1_Pooling/config.json"), pooling).unwrap();
+    let error = embedder(folder.path()).unwrap_err();
+    assert_names(&error, &["1_Pooling", "pooling_mode_cls_token"]);
+}
+
+#[test]
+fn a_folder_is_never_copied_onto_itself() {
+    let folder = folder(BERT, &bert_tensors());
+    let opened = Folder::open(folder.path()).unwrap();
+    let error = opened.copy_to(&folder.path().join(".")).unwrap_err().to_string();
+    assert_names(&error, &["own folder", "another one"]);
+    assert!(Folder::open(folder.path()).is_ok());
+}
+
+#[test]
+fn a_tied_head_that_is_stored_all_the_same_is_ignored() {
+    let mut tensors = llama_tensors();
+    tensors.insert("lm_head.weight".into(), noise("head", vec![6, 8]).1);
+    assert!(language(folder(LLAMA, &tensors).path()).is_ok());
+}
+
+#[test]
+fn rates_and_tokens_outside_of_the_vocabulary_are_sound() {
+    let folder = folder(LLAMA, &llama_tensors());
+    let model = language(folder.path()).unwrap();
+    let generated = model.generate("a", 0, Sampling::Greedy, |_| {}).unwrap();
+    assert_eq!(generated.prefill_tokens_per_second(), 0.0);
+    let error = model.next_log_probabilities(&[1, 6]).unwrap_err().to_string();
+    assert_names(&error, &["token 6", "vocabulary of 6"]);
 }
 
 /// `BURN_SPARSE_MODELS=FOLDER cargo test --release --workspace --test huggingface -- --ignored`

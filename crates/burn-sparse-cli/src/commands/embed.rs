@@ -2,7 +2,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use burn_sparse_models::huggingface::{BertEmbedder, Folder, Precision};
+use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
 use clap::Args;
 use serde::Serialize;
 
@@ -43,8 +43,7 @@ pub(crate) fn embed(arguments: &EmbedArguments) -> Result<(), Failure> {
         }
     };
     let texts: Vec<&str> = text.lines().collect();
-    let model =
-        BertEmbedder::load(&folder, Precision::Packed, &device)?.with_batch(arguments.batch);
+    let model = BertEmbedder::load(&folder, Weights::Packed, &device)?.with_batch(arguments.batch);
     let started = Instant::now();
     let embeddings = model.embed(&texts)?;
     let seconds = started.elapsed().as_secs_f64();

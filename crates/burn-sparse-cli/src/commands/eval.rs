@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::pretrained::PretrainedArguments;
 use super::{Failure, checkpoint, pretrained};
+use crate::args::BadUsage;
 use crate::costs;
 use crate::device::Compute;
 use crate::output;
@@ -72,6 +73,10 @@ fn evaluate_folder(
     arguments: &EvalArguments,
     device: &Device,
 ) -> Result<(), Failure> {
+    if arguments.compute.dtype.is_some() && *device == Device::flex() {
+        let reason = "--dtype: a folder is evaluated in the type that it stores on the CPU";
+        return Err(BadUsage(reason.into()).into());
+    }
     let data_dir = arguments.data_dir.as_deref();
     let evaluated = pretrained::evaluate(folder, &arguments.pretrained, data_dir, device)?;
     let (sparsity, pattern) = stored_sparsity(folder)?;

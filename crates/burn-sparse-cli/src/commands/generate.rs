@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use burn_sparse_models::huggingface::{CausalLm, Folder, Precision, Sampling};
+use burn_sparse_models::huggingface::{CausalLm, Folder, Sampling, Weights};
 use clap::Args;
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
         None => Sampling::Greedy,
         Some(temperature) => Sampling::Temperature { temperature, seed: arguments.seed },
     };
-    let model = CausalLm::load(&folder, Precision::Packed, &device)?;
+    let model = CausalLm::load(&folder, Weights::Packed, &device)?;
     let mut out = std::io::stdout();
     let generated = model.generate(&arguments.prompt, arguments.tokens, sampling, |text| {
         if !arguments.json {

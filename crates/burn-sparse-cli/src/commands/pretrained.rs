@@ -4,7 +4,7 @@ use std::time::Instant;
 use burn::tensor::Device;
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse_datasets::stsb;
-use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Precision};
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Weights};
 use burn_sparse_run::Metric;
 use burn_sparse_run::pretrained::{Windows, perplexity, similarity};
 use clap::{Args, ValueEnum};
@@ -97,7 +97,7 @@ fn embedding(
     device: &Device,
 ) -> Result<(Metric, Vec<LayerReport>), Failure> {
     let pairs = stsb::load(data_dir, stsb::Part::Test)?;
-    let model = BertEmbedder::load(folder, Precision::Packed, device)?;
+    let model = BertEmbedder::load(folder, Weights::Packed, device)?;
     let metric = similarity(&model, &pairs)?;
     let Some(checkpoint) = folder.packed()? else { return Ok((metric, Vec::new())) };
     let sentences: Vec<&str> = pairs.iter().take(32).map(|pair| &*pair.sentences[0]).collect();
@@ -123,13 +123,16 @@ fn language(
     };
     let text = std::fs::read_to_string(&path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let model = CausalLm::load(folder, Precision::Packed, device)?;
+    let model = CausalLm::load(folder, Weights::Packed, device)?;
     let windows = Windows { count: arguments.windows, length: arguments.context };
     let metric = perplexity(&model, &text, windows, |done| {
         output::note(&format!("window {done} of {}", windows.count));
     })?;
     let Some(checkpoint) = folder.packed()? else { return Ok((metric, Vec::new())) };
-    let tokens: Vec<u32> = (0..arguments.context as u32).map(|at| at % 256).collect();
+    let tokens: Vec<u32> = {
+        let vocabulary = folder.config().vocabulary() as u32;
+        (0..arguments.context as u32).map(|at| at % vocabulary).collect()
+    };
     let layers = layers(model.model(), &checkpoint, || {
         // Any tokens: what counts is which kernels their number takes.
         let _ = model.next_log_probabilities(&tokens);

@@ -15,7 +15,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
-    /// A safetensors file, or a Hugging Face folder: all its matrices but the head are pruned, and it is written packed.
+    /// A safetensors file, or a Hugging Face folder: all its linear weights but a head are pruned, and it is written packed.
     pub(crate) weights: PathBuf,
     /// The pattern, as in 'shfl-bw(vector=32)'.
     #[arg(long)]
@@ -98,13 +98,14 @@ fn prune_pretrained(
     arguments: &PruneArguments,
 ) -> Result<(), Failure> {
     let default = ["*"];
-    if arguments.include != default || arguments.budget.is_some() {
-        return Err(usage("--include and --budget are for single files".into()));
+    let other = arguments.include != default || arguments.budget.is_some();
+    if other || arguments.layout != Layout::Pytorch {
+        return Err(usage("--include, --budget and --layout are for single files".into()));
     }
     let rule = PruneConfig::new(pattern, sparsity)
         .with_distribution(arguments.distribution)
         .with_cap(arguments.cap);
-    let checkpoint = prune_folder(folder, &rule, &arguments.out)?;
+    let checkpoint = prune_folder(folder, &rule, arguments.seed, &arguments.out)?;
     let (sparsity, count) = (checkpoint.sparsity(), checkpoint.packed().count());
     let out = arguments.out.display().to_string();
     if arguments.json {

@@ -93,6 +93,7 @@ fn bert(keys: &Keys) -> Result<BertConfig, PretrainedError> {
 fn llama(keys: &Keys) -> Result<LlamaConfig, PretrainedError> {
     keys.only("hidden_act", "silu", "silu")?;
     keys.refuse("rope_scaling")?;
+    keys.refuse("partial_rotary_factor")?;
     keys.refuse("sliding_window")?;
     keys.refuse("mlp_bias")?;
     keys.refuse("attention_bias")?;
@@ -117,7 +118,7 @@ fn llama(keys: &Keys) -> Result<LlamaConfig, PretrainedError> {
         keys.size("vocab_size")?,
         keys.size("max_position_embeddings")?,
     )
-    .with_theta(keys.positive("rope_theta", 10_000.0)?)
+    .with_theta(keys.theta()?)
     .with_epsilon(keys.positive("rms_norm_eps", 1e-6)?)
     .with_tied(keys.flag("tie_word_embeddings")?))
 }
@@ -195,6 +196,20 @@ impl Keys {
         let Some(found) = self.get(key) else { return Ok(default) };
         let number = found.as_f64().filter(|number| *number > 0.0 && number.is_finite());
         number.ok_or_else(|| self.malformed(expected(key, "a positive number", Some(found))))
+    }
+
+    /// Returns the base of the rotary positions: `rope_theta`, or, as of transformers 5, that of `rope_parameters`.
+    fn theta(&self) -> Result<f64, PretrainedError> {
+        let Some(parameters) = self.get("rope_parameters") else {
+            return self.positive("rope_theta", 10_000.0);
+        };
+        let Value::Object(keys) = parameters else {
+            return Err(self.malformed(expected("rope_parameters", "an object", Some(parameters))));
+        };
+        let inner = Self { path: self.path.clone(), keys: keys.clone() };
+        inner.only("rope_type", "default", "default")?;
+        inner.refuse("partial_rotary_factor")?;
+        inner.positive("rope_theta", self.positive("rope_theta", 10_000.0)?)
     }
 
     fn flag(&self, key: &str) -> Result<bool, PretrainedError> {

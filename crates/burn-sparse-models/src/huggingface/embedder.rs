@@ -1,16 +1,16 @@
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
-use super::{Architecture, Folder, ModelConfig, Precision, PretrainedError, Tokenizer};
+use super::{Architecture, Folder, ModelConfig, PretrainedError, Tokenizer, Weights};
 use crate::networks::Bert;
 
 /// Sentence embedder: a BERT encoder with its tokenizer, mean pooling and vectors of length one.
 ///
 /// ```no_run
 /// use burn::tensor::Device;
-/// use burn_sparse_models::huggingface::{BertEmbedder, Folder, Precision};
+/// use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
 ///
 /// let folder = Folder::open("all-MiniLM-L6-v2")?;
-/// let embedder = BertEmbedder::load(&folder, Precision::Packed, &Device::flex())?;
+/// let embedder = BertEmbedder::load(&folder, Weights::Packed, &Device::flex())?;
 /// let vectors = embedder.embed(&["A man is playing a guitar.", "A person plays an instrument."])?;
 /// let cosine: f32 = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();
 /// println!("{cosine}");
@@ -26,20 +26,22 @@ pub struct BertEmbedder {
 }
 
 impl BertEmbedder {
-    /// Loads the model and the tokenizer of a folder.
+    /// Loads the model and the tokenizer of a folder. Of the files of sentence-transformers, `sentence_bert_config.json`
+    /// limits the length of a text if it is there, and `1_Pooling/config.json` must ask for the mean.
     ///
     /// # Errors
-    /// When the folder is that of another architecture, or cannot be loaded.
+    /// When the folder is that of another architecture or pooling, or cannot be loaded.
     pub fn load(
         folder: &Folder,
-        precision: Precision,
+        weights: Weights,
         device: &Device,
     ) -> Result<Self, PretrainedError> {
         let ModelConfig::Bert(config) = folder.config() else {
             return Err(other(folder, Architecture::Bert));
         };
-        let model = folder.load(config.init(device), precision)?;
-        let (tokenizer, context) = (folder.tokenizer()?, folder.config().context());
+        let model = folder.load(config.init(device), weights)?;
+        folder.refuse_other_pooling()?;
+        let (tokenizer, context) = (folder.tokenizer()?, folder.longest_sentence()?);
         Ok(Self { model, tokenizer, context, batch: 32, device: device.clone() })
     }
 
@@ -56,7 +58,7 @@ impl BertEmbedder {
     }
 
     /// Returns the embedding of every text. Texts of similar length run together; those that are longer than the model's
-    /// context are cut, as sentence-transformers does.
+    /// limit are cut, but for their last token.
     ///
     /// # Errors
     /// When the tokenizer cannot process a text.

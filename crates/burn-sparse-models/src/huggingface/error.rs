@@ -26,6 +26,14 @@ pub enum PretrainedError {
         /// Cause.
         source: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// File.
+        path: PathBuf,
+        /// Cause.
+        source: std::io::Error,
+    },
     /// A file is malformed.
     #[error("{path}: {reason}")]
     Malformed {

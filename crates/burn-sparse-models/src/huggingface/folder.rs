@@ -1,8 +1,9 @@
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
-use burn_sparse::checkpoint::{Checkpoint, fill};
+use burn_sparse::checkpoint::{Checkpoint, fill, write_atomically};
 use burn_sparse::pattern::format::Safetensors;
+use serde_json::Value;
 
 use super::names::{huggingface, ignored};
 use super::shards::Shards;
@@ -15,9 +16,9 @@ pub struct Folder {
     config: ModelConfig,
 }
 
-/// How packed weights are loaded.
+/// Form in which packed weights are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
+pub enum Weights {
     /// Packed, to run on sparse kernels.
     #[default]
     Packed,
@@ -83,11 +84,11 @@ impl Folder {
     ///
     /// # Errors
     /// Lists every parameter that is missing, unexpected, or of another shape.
-    pub fn load<M: Module>(&self, model: M, precision: Precision) -> Result<M, PretrainedError> {
+    pub fn load<M: Module>(&self, model: M, weights: Weights) -> Result<M, PretrainedError> {
         if let Some(checkpoint) = self.packed()? {
-            return Ok(match precision {
-                Precision::Packed => checkpoint.load(model)?,
-                Precision::Dense => checkpoint.load_dense(model)?,
+            return Ok(match weights {
+                Weights::Packed => checkpoint.load(model)?,
+                Weights::Dense => checkpoint.load_dense(model)?,
             });
         }
         let (shards, architecture) = (Shards::open(&self.path)?, self.config.architecture());
@@ -105,7 +106,11 @@ impl Folder {
                 }
             })
         })?;
-        let unused = left.into_iter().filter(|name| !ignored(architecture, name));
+        // Some files store a tied head although it is the embedding.
+        let tied = matches!(&self.config, ModelConfig::Llama(config) if config.tied);
+        let unused = left
+            .into_iter()
+            .filter(|name| !ignored(architecture, name) && !(tied && name == "lm_head.weight"));
         problems.extend(unused.map(|name| format!("the model lacks {name}")));
         match problems.is_empty() {
             true => Ok(model),
@@ -117,33 +122,79 @@ impl Folder {
     /// them it is a folder of its own.
     ///
     /// # Errors
-    /// When a file cannot be copied.
+    /// When the folder is this one, or a file cannot be copied.
     pub fn copy_to(&self, folder: &Path) -> Result<PathBuf, PretrainedError> {
-        let fail = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| PretrainedError::Read { path, source }
-        };
-        std::fs::create_dir_all(folder).map_err(fail(folder))?;
+        self.refuse_itself(folder)?;
+        let write = |path: PathBuf| move |source| PretrainedError::Write { path, source };
+        std::fs::create_dir_all(folder).map_err(write(folder.into()))?;
         for file in ["config.json", "tokenizer.json"] {
             let from = self.path.join(file);
-            std::fs::copy(&from, folder.join(file)).map_err(fail(&from))?;
+            let bytes = std::fs::read(&from)
+                .map_err(|source| PretrainedError::Read { path: from, source })?;
+            let to = folder.join(file);
+            write_atomically(&to, &bytes).map_err(write(to))?;
         }
         Ok(folder.join(WEIGHTS))
+    }
+
+    /// Refuses this folder as the one to write to, under any name.
+    ///
+    /// # Errors
+    /// When it is.
+    pub fn refuse_itself(&self, folder: &Path) -> Result<(), PretrainedError> {
+        match (folder.canonicalize(), self.path.canonicalize()) {
+            (Ok(to), Ok(from)) if to == from => Err(PretrainedError::Input(format!(
+                "{} is the model's own folder: choose another one to write to",
+                folder.display()
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
 impl Folder {
-    /// Returns the tokens that end a text: `eos_token_id` of `config.json`.
-    pub(super) fn end_tokens(&self) -> Result<Vec<u32>, PretrainedError> {
-        let path = self.path.join("config.json");
+    /// Reads a JSON file of the folder; `Null` if there is none.
+    fn json(&self, file: &str) -> Result<Value, PretrainedError> {
+        let path = self.path.join(file);
+        if !path.exists() {
+            return Ok(Value::Null);
+        }
         let text = std::fs::read_to_string(&path)
             .map_err(|source| PretrainedError::Read { path: path.clone(), source })?;
-        let keys: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|e| PretrainedError::Malformed { path, reason: e.to_string() })?;
-        let id = |value: &serde_json::Value| value.as_u64().map(|id| id as u32);
-        Ok(match &keys["eos_token_id"] {
-            serde_json::Value::Array(ids) => ids.iter().filter_map(id).collect(),
+        serde_json::from_str(&text)
+            .map_err(|error| PretrainedError::Malformed { path, reason: error.to_string() })
+    }
+
+    /// Returns the tokens that end a text: `eos_token_id` of `config.json`.
+    pub(super) fn end_tokens(&self) -> Result<Vec<u32>, PretrainedError> {
+        let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
+        Ok(match &self.json("config.json")?["eos_token_id"] {
+            Value::Array(ids) => ids.iter().filter_map(id).collect(),
             one => id(one).into_iter().collect(),
         })
+    }
+
+    /// Returns the largest number of tokens of a sentence: that of sentence-transformers, or the model's context.
+    pub(super) fn longest_sentence(&self) -> Result<usize, PretrainedError> {
+        let context = self.config.context();
+        let limit = self.json("sentence_bert_config.json")?["max_seq_length"].as_u64();
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).filter(|&limit| limit > 1);
+        Ok(limit.map_or(context, |limit| limit.min(context)))
+    }
+
+    /// Refuses a folder of sentence-transformers whose pooling is not the mean.
+    pub(super) fn refuse_other_pooling(&self) -> Result<(), PretrainedError> {
+        let file = "1_Pooling/config.json";
+        let Value::Object(keys) = self.json(file)? else { return Ok(()) };
+        let chosen = |key: &&String| key.starts_with("pooling_mode_") && keys[*key] == true;
+        match keys.keys().find(|key| chosen(key) && *key != "pooling_mode_mean_tokens") {
+            None => Ok(()),
+            Some(other) => Err(PretrainedError::Unsupported {
+                path: self.path.join(file),
+                key: "pooling_mode",
+                found: other.clone(),
+                supported: "pooling_mode_mean_tokens",
+            }),
+        }
     }
 }

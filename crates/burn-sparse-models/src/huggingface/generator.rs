@@ -6,17 +6,17 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::embedder::{floats, other};
-use super::{Architecture, Folder, ModelConfig, Precision, PretrainedError, Tokenizer};
+use super::{Architecture, Folder, ModelConfig, PretrainedError, Tokenizer, Weights};
 use crate::networks::{Llama, LlamaCache};
 
 /// Language model: a Llama decoder with its tokenizer.
 ///
 /// ```no_run
 /// use burn::tensor::Device;
-/// use burn_sparse_models::huggingface::{CausalLm, Folder, Precision, Sampling};
+/// use burn_sparse_models::huggingface::{CausalLm, Folder, Weights, Sampling};
 ///
 /// let folder = Folder::open("SmolLM2-135M-Instruct")?;
-/// let model = CausalLm::load(&folder, Precision::Packed, &Device::flex())?;
+/// let model = CausalLm::load(&folder, Weights::Packed, &Device::flex())?;
 /// let generated = model.generate("The capital of France is", 16, Sampling::Greedy, |text| {
 ///     print!("{text}");
 /// })?;
@@ -28,6 +28,7 @@ pub struct CausalLm {
     model: Llama,
     tokenizer: Tokenizer,
     context: usize,
+    vocabulary: usize,
     end: Vec<u32>,
     device: Device,
 }
@@ -64,13 +65,18 @@ pub struct Generated {
 impl Generated {
     /// Returns the tokens of the prompt per second.
     pub fn prefill_tokens_per_second(&self) -> f64 {
-        self.prompt as f64 / self.prefill.as_secs_f64().max(1e-9)
+        rate(self.prompt, self.prefill)
     }
 
     /// Returns the generated tokens per second, without the first.
     pub fn decode_tokens_per_second(&self) -> f64 {
-        self.tokens.len().saturating_sub(1) as f64 / self.decode.as_secs_f64().max(1e-9)
+        rate(self.tokens.len().saturating_sub(1), self.decode)
     }
+}
+
+/// Returns tokens per second; 0 if none ran.
+fn rate(tokens: usize, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { tokens as f64 / time.as_secs_f64() }
 }
 
 impl CausalLm {
@@ -80,17 +86,18 @@ impl CausalLm {
     /// When the folder is that of another architecture, or cannot be loaded.
     pub fn load(
         folder: &Folder,
-        precision: Precision,
+        weights: Weights,
         device: &Device,
     ) -> Result<Self, PretrainedError> {
         let ModelConfig::Llama(config) = folder.config() else {
             return Err(other(folder, Architecture::Llama));
         };
-        let model = folder.load(config.init(device), precision)?;
+        let model = folder.load(config.init(device), weights)?;
         Ok(Self {
             model,
             tokenizer: folder.tokenizer()?,
             context: folder.config().context(),
+            vocabulary: folder.config().vocabulary(),
             end: folder.end_tokens()?,
             device: device.clone(),
         })
@@ -114,9 +121,9 @@ impl CausalLm {
     /// Returns the logarithm of the probability of every token to follow `tokens`.
     ///
     /// # Errors
-    /// When there are no tokens, or more than the context.
+    /// When there are no tokens, more than the context, or one outside of the vocabulary.
     pub fn next_log_probabilities(&self, tokens: &[u32]) -> Result<Vec<f32>, PretrainedError> {
-        self.fits(tokens.len(), 0)?;
+        self.fits(tokens, 0)?;
         let features = self.model.forward(self.tensor(tokens), None);
         floats(log_softmax(self.last(features), 2))
     }
@@ -124,9 +131,9 @@ impl CausalLm {
     /// Returns the sum of `-ln p` over all tokens after the first of `tokens`, each predicted from those before it.
     ///
     /// # Errors
-    /// When there are fewer than two tokens, or more than the context.
+    /// When there are fewer than two tokens, more than the context, or one outside of the vocabulary.
     pub fn negative_log_likelihood(&self, tokens: &[u32]) -> Result<f64, PretrainedError> {
-        self.fits(tokens.len(), 0)?;
+        self.fits(tokens, 0)?;
         let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
         if targets.is_empty() {
             return Err(PretrainedError::Input("a single token predicts nothing".into()));
@@ -148,7 +155,7 @@ impl CausalLm {
     /// Ends at the model's end token or at its context.
     ///
     /// # Errors
-    /// When the prompt is empty, or longer than the context.
+    /// When the prompt is empty or fills the context, the temperature is not positive, or scores are not finite.
     pub fn generate(
         &self,
         prompt: &str,
@@ -157,7 +164,7 @@ impl CausalLm {
         mut on_text: impl FnMut(&str),
     ) -> Result<Generated, PretrainedError> {
         let prompt = self.tokenizer.encode(prompt)?;
-        self.fits(prompt.len(), 1)?;
+        self.fits(&prompt, 1)?;
         let mut sampler = Sampler::new(sampling)?;
         let mut cache = LlamaCache::default();
         let (mut tokens, mut text) = (Vec::new(), String::new());
@@ -166,14 +173,15 @@ impl CausalLm {
         let (mut prefill, mut ended) = (Duration::ZERO, started);
         while tokens.len() < most && prompt.len() + tokens.len() < self.context {
             let features = self.model.forward(input, Some(&mut cache));
-            let token = sampler.choose(&floats(self.last(features))?);
-            ended = Instant::now();
+            let token = sampler.choose(&floats(self.last(features))?)?;
+            let now = Instant::now();
             if tokens.is_empty() {
-                prefill = ended - started;
+                (prefill, ended) = (now - started, now);
             }
             if self.end.contains(&token) {
                 break;
             }
+            ended = now;
             tokens.push(token);
             let all = self.tokenizer.decode(&tokens)?;
             // A character of several tokens is complete only with the last of them.
@@ -184,21 +192,35 @@ impl CausalLm {
             input = self.tensor(&[token]);
         }
         let decode = (ended - started).saturating_sub(prefill);
-        let text = self.tokenizer.decode(&tokens)?;
+        let all = self.tokenizer.decode(&tokens)?;
+        // What was held back as incomplete.
+        if let Some(rest) = all.strip_prefix(&text).filter(|rest| !rest.is_empty()) {
+            on_text(rest);
+        }
+        let text = all;
         Ok(Generated { text, tokens, prompt: prompt.len(), prefill, decode })
     }
 
-    fn fits(&self, tokens: usize, more: usize) -> Result<(), PretrainedError> {
-        if tokens == 0 {
+    /// Refuses tokens that do not leave room for `more`.
+    fn fits(&self, tokens: &[u32], more: usize) -> Result<(), PretrainedError> {
+        let (count, context) = (tokens.len(), self.context);
+        if count == 0 {
             return Err(PretrainedError::Input("the prompt is empty".into()));
         }
-        if tokens + more > self.context {
-            return Err(PretrainedError::Input(format!(
-                "the prompt has {tokens} tokens, the model's context is {}",
-                self.context
-            )));
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= self.vocabulary) {
+            let reason =
+                format!("token {token} is outside of the vocabulary of {}", self.vocabulary);
+            return Err(PretrainedError::Input(reason));
         }
-        Ok(())
+        match count + more > context {
+            false => Ok(()),
+            true if more > 0 => Err(PretrainedError::Input(format!(
+                "the prompt's {count} tokens leave no room in the model's context of {context}"
+            ))),
+            true => Err(PretrainedError::Input(format!(
+                "{count} tokens are more than the model's context of {context}"
+            ))),
+        }
     }
 
     fn tensor(&self, tokens: &[u32]) -> Tensor<2, Int> {
@@ -233,14 +255,17 @@ impl Sampler {
         Ok(Self { temperature, random: ChaCha8Rng::seed_from_u64(seed) })
     }
 
-    fn choose(&mut self, scores: &[f32]) -> u32 {
+    fn choose(&mut self, scores: &[f32]) -> Result<u32, PretrainedError> {
         let mut best = 0;
         for (at, score) in scores.iter().enumerate() {
             if *score > scores[best] {
                 best = at;
             }
         }
-        let Some(temperature) = self.temperature else { return best as u32 };
+        if !scores.iter().all(|score| score.is_finite()) {
+            return Err(PretrainedError::Input("the model's scores are not finite".into()));
+        }
+        let Some(temperature) = self.temperature else { return Ok(best as u32) };
         let most = f64::from(scores[best]);
         let weight = |score: f32| ((f64::from(score) - most) / temperature).exp();
         let sum: f64 = scores.iter().map(|&score| weight(score)).sum();
@@ -248,9 +273,9 @@ impl Sampler {
         for (at, &score) in scores.iter().enumerate() {
             left -= weight(score);
             if left < 0.0 {
-                return at as u32;
+                return Ok(at as u32);
             }
         }
-        best as u32
+        Ok(best as u32)
     }
 }

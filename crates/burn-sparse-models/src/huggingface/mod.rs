@@ -16,6 +16,6 @@ mod tokenizer;
 pub use config::{Architecture, ModelConfig};
 pub use embedder::BertEmbedder;
 pub use error::PretrainedError;
-pub use folder::{Folder, Precision};
+pub use folder::{Folder, Weights};
 pub use generator::{CausalLm, Generated, Sampling};
 pub use tokenizer::Tokenizer;
