@@ -108,9 +108,9 @@ impl Folder {
         })?;
         // Some files store a tied head although it is the embedding.
         let tied = matches!(&self.config, ModelConfig::Llama(config) if config.tied);
-        let unused = left
-            .into_iter()
-            .filter(|name| !ignored(architecture, name) && !(tied && name == "lm_head.weight"));
+        let carries_nothing =
+            |name: &String| ignored(architecture, name) || (tied && name == "lm_head.weight");
+        let unused = left.into_iter().filter(|name| !carries_nothing(name));
         problems.extend(unused.map(|name| format!("the model lacks {name}")));
         match problems.is_empty() {
             true => Ok(model),
