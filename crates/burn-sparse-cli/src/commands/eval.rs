@@ -5,7 +5,6 @@ use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse_models::huggingface::Folder;
-use burn_sparse_run::pretrained::stored_sparsity;
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
@@ -79,13 +78,12 @@ fn evaluate_folder(
     }
     let data_dir = arguments.data_dir.as_deref();
     let evaluated = pretrained::evaluate(folder, &arguments.pretrained, data_dir, device)?;
-    let (sparsity, pattern) = stored_sparsity(folder)?;
     let report = Report {
         task: evaluated.task.name(),
         device: &arguments.compute.device,
         metric: evaluated.metric,
-        sparsity,
-        pattern,
+        sparsity: evaluated.sparsity,
+        pattern: evaluated.pattern,
         seconds: evaluated.seconds,
         checkpoint: folder.path().display().to_string(),
         layers: evaluated.layers,

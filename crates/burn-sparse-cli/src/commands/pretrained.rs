@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use burn::tensor::Device;
+use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse_datasets::stsb;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Weights};
@@ -58,6 +59,10 @@ pub(crate) fn folder(path: &Path) -> Result<Option<Folder>, Failure> {
 pub(crate) struct Evaluated {
     pub(crate) task: PretrainedTask,
     pub(crate) metric: Metric,
+    /// Share of zeros of the packed matrices; 0 if the weights are dense.
+    pub(crate) sparsity: f64,
+    /// Patterns of the packed matrices; empty if the weights are dense.
+    pub(crate) pattern: String,
     pub(crate) layers: Vec<LayerReport>,
     pub(crate) seconds: f64,
 }
@@ -84,24 +89,34 @@ pub(crate) fn evaluate(
         return Err(BadUsage(message).into());
     }
     let started = Instant::now();
+    let packed = folder.packed()?;
+    let packed = packed.as_ref();
     let (metric, layers) = match task {
-        PretrainedTask::SentenceEmbedding => embedding(folder, data_dir, device)?,
-        PretrainedTask::CausalLm => language(folder, arguments, data_dir, device)?,
+        PretrainedTask::SentenceEmbedding => embedding(folder, packed, data_dir, device)?,
+        PretrainedTask::CausalLm => language(folder, packed, arguments, data_dir, device)?,
     };
-    Ok(Evaluated { task, metric, layers, seconds: started.elapsed().as_secs_f64() })
+    Ok(Evaluated {
+        task,
+        metric,
+        sparsity: packed.map_or(0.0, Checkpoint::sparsity),
+        pattern: packed.map_or(String::new(), Checkpoint::patterns),
+        layers,
+        seconds: started.elapsed().as_secs_f64(),
+    })
 }
 
 fn embedding(
     folder: &Folder,
+    packed: Option<&Checkpoint>,
     data_dir: Option<&Path>,
     device: &Device,
 ) -> Result<(Metric, Vec<LayerReport>), Failure> {
     let pairs = stsb::load(data_dir, stsb::Part::Test)?;
     let model = BertEmbedder::load(folder, Weights::Packed, device)?;
     let metric = similarity(&model, &pairs)?;
-    let Some(checkpoint) = folder.packed()? else { return Ok((metric, Vec::new())) };
+    let Some(checkpoint) = packed else { return Ok((metric, Vec::new())) };
     let sentences: Vec<&str> = pairs.iter().take(32).map(|pair| &*pair.sentences[0]).collect();
-    let layers = layers(model.model(), &checkpoint, || {
+    let layers = layers(model.model(), checkpoint, || {
         // The same sentences have been embedded above.
         let _ = model.embed(&sentences);
     });
@@ -110,6 +125,7 @@ fn embedding(
 
 fn language(
     folder: &Folder,
+    packed: Option<&Checkpoint>,
     arguments: &PretrainedArguments,
     data_dir: Option<&Path>,
     device: &Device,
@@ -128,12 +144,12 @@ fn language(
     let metric = perplexity(&model, &text, windows, |done| {
         output::note(&format!("window {done} of {}", windows.count));
     })?;
-    let Some(checkpoint) = folder.packed()? else { return Ok((metric, Vec::new())) };
+    let Some(checkpoint) = packed else { return Ok((metric, Vec::new())) };
     let tokens: Vec<u32> = {
         let vocabulary = folder.config().vocabulary() as u32;
         (0..arguments.context as u32).map(|at| at % vocabulary).collect()
     };
-    let layers = layers(model.model(), &checkpoint, || {
+    let layers = layers(model.model(), checkpoint, || {
         // Any tokens: what counts is which kernels their number takes.
         let _ = model.next_log_probabilities(&tokens);
     });

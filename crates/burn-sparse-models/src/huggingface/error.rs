@@ -39,7 +39,7 @@ pub enum PretrainedError {
     Malformed {
         /// File.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the defect.
         reason: String,
     },
     /// The configuration asks for something that is not supported.
@@ -51,7 +51,7 @@ pub enum PretrainedError {
         key: &'static str,
         /// Its value.
         found: String,
-        /// What is supported.
+        /// Supported values.
         supported: &'static str,
     },
     /// The weights are not those of the configuration.

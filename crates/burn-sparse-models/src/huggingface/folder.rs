@@ -79,7 +79,7 @@ impl Folder {
         }
     }
 
-    /// Loads the weights into the network of [`Self::config`]: tensor by tensor from a memory map, converted from f16 or
+    /// Loads the weights into the network of [`Self::config`]: one tensor at a time, converted from f16 or
     /// bf16, or from a packed checkpoint.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Folder {
             });
         }
         let (shards, architecture) = (Shards::open(&self.path)?, self.config.architecture());
-        let mut left = shards.floats()?;
+        let mut left = shards.floats();
         let mut problems = Vec::new();
         let model = fill(model, |slot| {
             let name = huggingface(architecture, &slot.name);
@@ -106,11 +106,7 @@ impl Folder {
                 }
             })
         })?;
-        // Some files store a tied head although it is the embedding.
-        let tied = matches!(&self.config, ModelConfig::Llama(config) if config.tied);
-        let carries_nothing =
-            |name: &String| ignored(architecture, name) || (tied && name == "lm_head.weight");
-        let unused = left.into_iter().filter(|name| !carries_nothing(name));
+        let unused = left.into_iter().filter(|name| !ignored(&self.config, name));
         problems.extend(unused.map(|name| format!("the model lacks {name}")));
         match problems.is_empty() {
             true => Ok(model),

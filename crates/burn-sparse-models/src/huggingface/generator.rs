@@ -193,7 +193,7 @@ impl CausalLm {
         }
         let decode = (ended - started).saturating_sub(prefill);
         let all = self.tokenizer.decode(&tokens)?;
-        // What was held back as incomplete.
+        // Emits text that was held back as incomplete.
         if let Some(rest) = all.strip_prefix(&text).filter(|rest| !rest.is_empty()) {
             on_text(rest);
         }

@@ -1,6 +1,6 @@
 //! Names that Hugging Face gives to the parameters of our networks.
 
-use super::Architecture;
+use super::{Architecture, ModelConfig};
 
 /// Modules of a BERT encoder: ours, and Hugging Face's.
 const BERT: [(&str, &str); 12] = [
@@ -49,7 +49,7 @@ pub(super) fn huggingface(architecture: Architecture, name: &str) -> String {
         None => name,
     };
     let Some(inner) = name.strip_prefix("layers.") else {
-        // Of the modules outside the layers, which begin a name.
+        // A module outside the layers begins the name.
         let found = modules
             .iter()
             .find_map(|(ours, theirs)| Some(format!("{theirs}{}", name.strip_prefix(ours)?)));
@@ -63,12 +63,14 @@ pub(super) fn huggingface(architecture: Architecture, name: &str) -> String {
     format!("{layers}{inner}")
 }
 
-/// Returns `true` for tensors that carry nothing: BERT's pooler, which sentence embeddings do not use, and what older
-/// versions stored of fixed tables.
-pub(super) fn ignored(architecture: Architecture, name: &str) -> bool {
-    match architecture {
-        Architecture::Bert => name.starts_with("pooler.") || name.ends_with("position_ids"),
-        Architecture::Llama => name.ends_with("rotary_emb.inv_freq"),
+/// Returns `true` for tensors that carry nothing: BERT's pooler, which sentence embeddings do not use, fixed tables that
+/// older versions stored, and a head that is stored although it is the embedding.
+pub(super) fn ignored(config: &ModelConfig, name: &str) -> bool {
+    match config {
+        ModelConfig::Bert(_) => name.starts_with("pooler.") || name.ends_with("position_ids"),
+        ModelConfig::Llama(config) => {
+            name.ends_with("rotary_emb.inv_freq") || (config.tied && name == "lm_head.weight")
+        }
     }
 }
 

@@ -2,22 +2,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use half::{bf16, f16};
-use memmap2::Mmap;
-use safetensors::{Dtype, SafeTensors};
+use burn_sparse::pattern::format::{FloatType, Safetensors};
+use safetensors::tensor::TensorInfo;
 
 use super::PretrainedError;
 
-/// Tensors of one file or of several shards, memory-mapped.
+/// Tensors of one file or of several shards, read one at a time.
 pub(super) struct Shards {
     shards: Vec<Shard>,
-    /// Shard of every tensor.
-    tensors: BTreeMap<String, usize>,
+    /// Shard of every tensor, and its place there.
+    tensors: BTreeMap<String, (usize, usize)>,
 }
 
 struct Shard {
     path: PathBuf,
-    bytes: Mmap,
+    file: Safetensors<File>,
 }
 
 const SINGLE: &str = "model.safetensors";
@@ -29,7 +28,8 @@ impl Shards {
         let single = folder.join(SINGLE);
         if single.exists() {
             let shard = Shard::open(single)?;
-            let tensors = shard.names()?.into_iter().map(|name| (name, 0)).collect();
+            let places = shard.places().into_iter();
+            let tensors = places.map(|(name, at)| (name, (0, at))).collect();
             return Ok(Self { shards: vec![shard], tensors });
         }
         let index = folder.join(INDEX);
@@ -63,31 +63,27 @@ impl Shards {
                 return Err(malformed(format!("names the shard {file}, which is not there")));
             }
             let shard = Shard::open(path)?;
-            let names: BTreeSet<String> = shard.names()?.into_iter().collect();
-            places.insert(file.clone(), (shards.len(), names));
+            places.insert(file.clone(), (shards.len(), shard.places()));
             shards.push(shard);
         }
         let mut tensors = BTreeMap::new();
         for (name, file) in weight_map {
-            let (shard, names) = &places[&file];
-            if !names.contains(&name) {
+            let (shard, places) = &places[&file];
+            let Some(&at) = places.get(&name) else {
                 return Err(malformed(format!("places {name} in {file}, which does not have it")));
-            }
-            tensors.insert(name, *shard);
+            };
+            tensors.insert(name, (*shard, at));
         }
         Ok(Self { shards, tensors })
     }
 
     /// Returns the names of all float tensors.
-    pub(super) fn floats(&self) -> Result<BTreeSet<String>, PretrainedError> {
-        let mut names = BTreeSet::new();
-        for (name, &shard) in &self.tensors {
-            let shard = &self.shards[shard];
-            if floating(shard.parsed()?.tensor(name).map_err(|e| shard.malformed(&e))?.dtype()) {
-                names.insert(name.clone());
-            }
-        }
-        Ok(names)
+    pub(super) fn floats(&self) -> BTreeSet<String> {
+        let floats = self.tensors.iter().filter(|(_, tensor)| {
+            let (_, info) = self.find(tensor);
+            FloatType::of(info.dtype).is_some()
+        });
+        floats.map(|(name, _)| name.clone()).collect()
     }
 
     /// Reads a tensor as f32; `Ok(Err)` says what is wrong with it.
@@ -96,56 +92,39 @@ impl Shards {
         name: &str,
         shape: &[usize],
     ) -> Result<Result<Vec<f32>, String>, PretrainedError> {
-        let Some(&shard) = self.tensors.get(name) else {
+        let Some(tensor) = self.tensors.get(name) else {
             return Ok(Err(format!("the files lack {name}")));
         };
-        let shard = &self.shards[shard];
-        let parsed = shard.parsed()?;
-        let tensor = parsed.tensor(name).map_err(|error| shard.malformed(&error))?;
-        if tensor.shape() != shape || !floating(tensor.dtype()) {
+        let (shard, info) = self.find(tensor);
+        let Some(float) = FloatType::of(info.dtype).filter(|_| info.shape == shape) else {
             return Ok(Err(format!(
                 "{name} is {:?} {:?} in the files, the model needs floats {shape:?}",
-                tensor.dtype(),
-                tensor.shape()
+                info.dtype, info.shape
             )));
-        }
-        let bytes = tensor.data();
-        Ok(Ok(match tensor.dtype() {
-            Dtype::F32 => words(bytes, f32::from_le_bytes),
-            Dtype::F16 => words(bytes, |word| f16::from_le_bytes(word).to_f32()),
-            _ => words(bytes, |word| bf16::from_le_bytes(word).to_f32()),
-        }))
+        };
+        let read = |source| PretrainedError::Read { path: shard.path.clone(), source };
+        shard.file.floats(info, float).map(Ok).map_err(read)
     }
-}
 
-fn floating(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16)
-}
-
-fn words<const N: usize>(bytes: &[u8], float: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-    bytes.as_chunks::<N>().0.iter().map(|word| float(*word)).collect()
+    fn find(&self, &(shard, at): &(usize, usize)) -> (&Shard, &TensorInfo) {
+        let shard = &self.shards[shard];
+        (shard, &shard.file.tensors()[at].1)
+    }
 }
 
 impl Shard {
     fn open(path: PathBuf) -> Result<Self, PretrainedError> {
         let read = |source| PretrainedError::Read { path: path.clone(), source };
         let file = File::open(&path).map_err(read)?;
-        // SAFETY: the map is only read; as everywhere that maps files, another process that truncates the file while
-        // it is mapped would end this one.
-        let bytes = unsafe { Mmap::map(&file) }.map_err(read)?;
-        Ok(Self { path, bytes })
+        let file = Safetensors::open(file).map_err(|error| PretrainedError::Malformed {
+            path: path.clone(),
+            reason: format!("not a complete safetensors file: {error}"),
+        })?;
+        Ok(Self { path, file })
     }
 
-    fn parsed(&self) -> Result<SafeTensors<'_>, PretrainedError> {
-        SafeTensors::deserialize(&self.bytes).map_err(|error| self.malformed(&error))
-    }
-
-    fn names(&self) -> Result<Vec<String>, PretrainedError> {
-        Ok(self.parsed()?.names().into_iter().map(String::from).collect())
-    }
-
-    fn malformed(&self, error: &safetensors::SafeTensorError) -> PretrainedError {
-        let reason = format!("not a complete safetensors file: {error}");
-        PretrainedError::Malformed { path: self.path.clone(), reason }
+    /// Returns the place of every tensor in the file.
+    fn places(&self) -> BTreeMap<String, usize> {
+        self.file.tensors().iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect()
     }
 }

@@ -5,5 +5,5 @@ mod prune;
 mod similarity;
 
 pub use perplexity::{Windows, perplexity};
-pub use prune::{prune_folder, stored_sparsity};
+pub use prune::prune_folder;
 pub use similarity::{similarity, spearman};

@@ -52,16 +52,3 @@ fn prune<M: Module>(
     let model = plan.attach(model)?.optimizer_step(&mut optimizer, 0.0, Default::default());
     Ok(model.finish()?)
 }
-
-/// Returns the share of zeros among the matrices of a folder that are packed, and their patterns; 0 and none if its
-/// weights are dense.
-///
-/// # Errors
-/// When its checkpoint is malformed.
-pub fn stored_sparsity(
-    folder: &Folder,
-) -> Result<(f64, String), burn_sparse_models::huggingface::PretrainedError> {
-    Ok(folder
-        .packed()?
-        .map_or((0.0, String::new()), |checkpoint| (checkpoint.sparsity(), checkpoint.patterns())))
-}
