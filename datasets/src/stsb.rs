@@ -4,6 +4,9 @@ use std::path::Path;
 
 use crate::DatasetError;
 
+/// Number of training pairs.
+pub const TRAIN: usize = 5749;
+
 /// Part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {

@@ -38,7 +38,7 @@ fn every_recipe_of_the_guide_is_valid() {
     assert_eq!(recipes.len(), 2);
     for recipe in recipes {
         let recipe: Recipe = recipe.parse().unwrap_or_else(|error| panic!("{error}\n{recipe}"));
-        with_task(&recipe.task, Planned(&recipe)).unwrap();
+        with_task(&recipe, Planned(&recipe)).unwrap();
     }
 }
 

@@ -1,16 +1,47 @@
+use std::path::PathBuf;
+
+use burn_sparse_models::huggingface::{Folder, ModelConfig, PretrainedError};
 use thiserror::Error;
 
-use crate::{Cifar10Task, ImageTask, LstmLmTask, Task, TranslationTask};
+use crate::recipe::{DataConfig, Recipe};
+use crate::{
+    CausalLmTask, Cifar10Task, ImageTask, LstmLmTask, SentenceEmbeddingTask, Task, TranslationTask,
+};
 
-/// Unknown task.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown task `{name}`{}; tasks are {}", hint(.name), NAMES.join(", "))]
-pub struct TaskError {
-    /// Requested name.
-    pub name: String,
+/// Failure to find the task of a recipe.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// Unknown task.
+    #[error("unknown task `{name}`{}; tasks are {}", hint(.name), NAMES.join(", "))]
+    Unknown {
+        /// Requested name.
+        name: String,
+    },
+    /// Key that does not fit the task.
+    #[error("recipe, key `{key}`: task {task} {reason}")]
+    Key {
+        /// Path of the key.
+        key: &'static str,
+        /// Task.
+        task: String,
+        /// Cause.
+        reason: &'static str,
+    },
+    /// The folder is that of a model for another task.
+    #[error("{} is not a model for task {task}", folder.display())]
+    OtherModel {
+        /// Folder.
+        folder: PathBuf,
+        /// Task.
+        task: String,
+    },
+    /// The pretrained model cannot be opened.
+    #[error(transparent)]
+    Pretrained(#[from] PretrainedError),
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "glyphs-mlp",
     "mnist-mlp",
     "cifar10-convnet",
@@ -22,7 +53,11 @@ const NAMES: [&str; 11] = [
     "lstm-lm-large",
     "translation",
     "translation-large",
+    SENTENCE_EMBEDDING,
+    CAUSAL_LM,
 ];
+const SENTENCE_EMBEDDING: &str = "sentence-embedding";
+const CAUSAL_LM: &str = "causal-lm";
 
 fn hint(name: &str) -> String {
     let near = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 3;
@@ -37,23 +72,67 @@ pub trait TaskVisitor {
     fn visit<T: Task>(self, task: T) -> Self::Output;
 }
 
-/// Runs an operation on the task of this name.
+/// Runs an operation on the task of a recipe.
 ///
 /// # Errors
-/// When there is none of the name.
-pub fn with_task<V: TaskVisitor>(name: &str, visitor: V) -> Result<V::Output, TaskError> {
-    match name {
-        "glyphs-mlp" => Ok(visitor.visit(ImageTask::Glyphs)),
-        "mnist-mlp" => Ok(visitor.visit(ImageTask::Mnist)),
-        "cifar10-convnet" => Ok(visitor.visit(Cifar10Task::convnet())),
-        "cifar10-resnet" => Ok(visitor.visit(Cifar10Task::resnet())),
-        "cifar10-resnet-large" => Ok(visitor.visit(Cifar10Task::resnet_large())),
-        "cifar10-vgg" => Ok(visitor.visit(Cifar10Task::vgg())),
-        "cifar10-vgg-large" => Ok(visitor.visit(Cifar10Task::vgg_large())),
-        "lstm-lm" => Ok(visitor.visit(LstmLmTask::Small)),
-        "lstm-lm-large" => Ok(visitor.visit(LstmLmTask::Large)),
-        "translation" => Ok(visitor.visit(TranslationTask::Small)),
-        "translation-large" => Ok(visitor.visit(TranslationTask::Large)),
-        _ => Err(TaskError { name: name.into() }),
+/// When there is none of the name, its pretrained model cannot be opened, or a key does not fit it.
+pub fn with_task<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Output, TaskError> {
+    let name = recipe.task.as_str();
+    if [SENTENCE_EMBEDDING, CAUSAL_LM].contains(&name) {
+        return with_pretrained(recipe, visitor);
+    }
+    if !NAMES.contains(&name) {
+        return Err(TaskError::Unknown { name: name.into() });
+    }
+    let reason = "has no pretrained model: leave the key out";
+    if recipe.model.is_some() {
+        return Err(TaskError::Key { key: "model", task: name.into(), reason });
+    }
+    if recipe.data != DataConfig::default() {
+        return Err(TaskError::Key { key: "data", task: name.into(), reason });
+    }
+    Ok(match name {
+        "glyphs-mlp" => visitor.visit(ImageTask::Glyphs),
+        "mnist-mlp" => visitor.visit(ImageTask::Mnist),
+        "cifar10-convnet" => visitor.visit(Cifar10Task::convnet()),
+        "cifar10-resnet" => visitor.visit(Cifar10Task::resnet()),
+        "cifar10-resnet-large" => visitor.visit(Cifar10Task::resnet_large()),
+        "cifar10-vgg" => visitor.visit(Cifar10Task::vgg()),
+        "cifar10-vgg-large" => visitor.visit(Cifar10Task::vgg_large()),
+        "lstm-lm" => visitor.visit(LstmLmTask::Small),
+        "lstm-lm-large" => visitor.visit(LstmLmTask::Large),
+        "translation" => visitor.visit(TranslationTask::Small),
+        _ => visitor.visit(TranslationTask::Large),
+    })
+}
+
+fn with_pretrained<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Output, TaskError> {
+    let (task, data, train) = (&recipe.task, recipe.data.clone(), &recipe.train);
+    let key = |key, reason| TaskError::Key { key, task: task.clone(), reason };
+    let Some(model) = &recipe.model else {
+        return Err(key("model", "needs a Hugging Face folder: set `model`"));
+    };
+    let trains = train.dense_epochs + train.prune_epochs > 0;
+    let learns_from_labels =
+        train.dense_epochs > 0 || train.distill.is_none_or(|distill| distill.weight < 1.0);
+    let embeds = task == SENTENCE_EMBEDDING;
+    if embeds && data.text.is_some() && trains && learns_from_labels {
+        return Err(key(
+            "data.text",
+            "has no labels for a text: set train.dense_epochs to 0 and train.distill.weight to 1, or leave the text out",
+        ));
+    }
+    if !embeds && data.text.is_none() && trains {
+        return Err(key("data.text", "trains on a text: name one"));
+    }
+    let folder = Folder::open(model)?;
+    match folder.config().clone() {
+        ModelConfig::Bert(config) if embeds => {
+            Ok(visitor.visit(SentenceEmbeddingTask::new(folder, config, data)))
+        }
+        ModelConfig::Llama(config) if !embeds => {
+            Ok(visitor.visit(CausalLmTask::new(folder, config, data)))
+        }
+        _ => Err(TaskError::OtherModel { folder: model.clone(), task: task.clone() }),
     }
 }

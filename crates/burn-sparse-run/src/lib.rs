@@ -12,22 +12,30 @@
 //! | `lstm-lm` | [`LstmLm`](burn_sparse_models::LstmLm), two layers of 256 | Tiny Shakespeare, or any text | bits per character |
 //! | `lstm-lm-large` | [`LstmLm`](burn_sparse_models::LstmLm), two layers of 1024 | the same | the same |
 //! | `translation` | [`Transformer`](burn_sparse_models::Transformer), 2 + 2 layers of 256 | Multi30k, English to German | BLEU |
+//! | `sentence-embedding` | pretrained [`Bert`](burn_sparse_models::Bert) | STS-B, or the lines of a text | Spearman |
+//! | `causal-lm` | pretrained [`Llama`](burn_sparse_models::Llama) | a text | perplexity |
 //! | `translation-large` | [`Transformer`](burn_sparse_models::Transformer), 6 + 6 layers of 512 | the same | the same |
 
 mod catalog;
+mod classification;
 mod initialize;
 mod metric;
 pub mod pretrained;
 pub mod recipe;
 pub mod report;
 pub mod run;
-mod scoring;
+mod scalar;
 pub mod sweep;
 mod task;
 mod tasks;
 pub mod translation;
 
 pub use catalog::{TaskError, TaskVisitor, with_task};
+pub use classification::Classification;
 pub use metric::Metric;
-pub use task::{Samples, Task};
-pub use tasks::{Cifar10Task, ImageTask, LstmLmTask, Sentences, TranslationTask};
+pub(crate) use scalar::scalar;
+pub use task::{Loss, Samples, Task, Teacher};
+pub use tasks::{
+    CausalLmTask, Cifar10Task, EmbeddingData, ImageTask, LanguageData, LstmLmTask,
+    SentenceEmbeddingTask, Sentences, TranslationTask,
+};

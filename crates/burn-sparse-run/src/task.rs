@@ -1,18 +1,14 @@
-use std::ops::Range;
 use std::path::Path;
 
-use burn::tensor::Device;
-use burn::train::{InferenceStep, TrainStep};
-use burn_sparse_datasets::DatasetError;
-use burn_sparse_models::Classifier;
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Device, Tensor};
+use burn_sparse_models::huggingface::Folder;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Metric;
-use crate::scoring::{right, scores};
-
-/// Number of test samples per batch.
-const TEST_BATCH: usize = 500;
+use crate::recipe::Distill;
+use crate::run::RunError;
 
 /// Training samples of a step.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +28,28 @@ impl Samples<'_> {
     }
 }
 
-/// A task: a model, its data, and its metric.
+/// Loss of a batch.
+#[derive(Debug, Clone)]
+pub struct Loss {
+    /// Mean over the predictions, `[1]`.
+    pub value: Tensor<1>,
+    /// Number of predictions: the weight of this batch among others of the same step.
+    pub predictions: usize,
+}
+
+/// Dense model that a pruned one is distilled from.
+#[derive(Debug)]
+pub struct Teacher<'a, M> {
+    /// Model, on a device without autodiff.
+    pub model: &'a M,
+    /// Weights of its losses.
+    pub distill: &'a Distill,
+}
+
+/// A task: a model, its data, its loss, and its metric.
 pub trait Task {
     /// Model.
-    type Model: Classifier;
+    type Model: Module + ModuleDisplay;
     /// Loaded data.
     type Data;
 
@@ -46,10 +60,28 @@ pub trait Task {
     ///
     /// # Errors
     /// When files are missing or malformed.
-    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<Self::Data, DatasetError>;
+    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<Self::Data, RunError>;
 
-    /// Initializes a model; seed the device first.
+    /// Initializes a model to train or to load a checkpoint into; seed the device first.
     fn model(&self, device: &Device) -> Self::Model;
+
+    /// Returns the pretrained folder that [`Self::pretrained`] loads; `None` if the task trains from the start.
+    fn folder(&self) -> Option<&Folder> {
+        None
+    }
+
+    /// Returns the model with its pretrained parameters, or as [`Self::model`] initializes it.
+    ///
+    /// # Errors
+    /// When the pretrained parameters cannot be loaded.
+    fn pretrained(&self, device: &Device) -> Result<Self::Model, RunError> {
+        Ok(self.model(device))
+    }
+
+    /// Returns `true` if [`Self::loss`] can compare the outputs of a teacher's layers.
+    fn distills_layers(&self) -> bool {
+        false
+    }
 
     /// Returns the number of training samples, without loading the data.
     fn train_len(&self) -> usize;
@@ -64,48 +96,41 @@ pub trait Task {
     ) {
     }
 
-    /// Makes a batch of training samples.
-    fn batch(
+    /// Computes the loss of training samples, with that of a teacher if there is one.
+    fn loss(
         &self,
+        model: &Self::Model,
         data: &Self::Data,
         samples: Samples<'_>,
+        teacher: Option<Teacher<'_, Self::Model>>,
         device: &Device,
-    ) -> <Self::Model as TrainStep>::Input;
+    ) -> Loss;
 
     /// Returns the number of test samples.
     fn test_len(&self, data: &Self::Data) -> usize;
-
-    /// Makes a batch of test samples.
-    fn test_batch(
-        &self,
-        data: &Self::Data,
-        range: Range<usize>,
-        device: &Device,
-    ) -> <Self::Model as TrainStep>::Input;
 
     /// Returns `true` if a lower metric is better.
     fn lower_is_better(&self) -> bool {
         false
     }
 
-    /// Evaluates the metric on the test data: accuracy by default.
-    fn evaluate(&self, data: &Self::Data, model: &Self::Model, device: &Device) -> Metric {
-        let len = self.test_len(data);
-        let ranges = (0..len).step_by(TEST_BATCH).map(|from| from..(from + TEST_BATCH).min(len));
-        let found = ranges
-            .map(|range| right(InferenceStep::step(model, self.test_batch(data, range, device))));
-        Metric::new("accuracy", found.sum::<usize>() as f64 / len as f64)
-    }
+    /// Evaluates the metric on the test data.
+    ///
+    /// # Errors
+    /// When the model cannot process the test data.
+    fn evaluate(
+        &self,
+        data: &Self::Data,
+        model: &Self::Model,
+        device: &Device,
+    ) -> Result<Metric, RunError>;
 
-    /// Returns the model's scores for the first `samples` test samples, flat. Two forms of a model are compared by them.
+    /// Returns the model's outputs for the first `samples` test samples, flat. Two forms of a model are compared by them.
     fn outputs(
         &self,
         data: &Self::Data,
         model: &Self::Model,
         samples: usize,
         device: &Device,
-    ) -> Vec<f32> {
-        let range = 0..samples.min(self.test_len(data));
-        scores(InferenceStep::step(model, self.test_batch(data, range, device)))
-    }
+    ) -> Vec<f32>;
 }

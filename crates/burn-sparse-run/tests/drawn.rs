@@ -16,7 +16,7 @@ use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::run::{
     Begin, DataSource, EpochReport, Observer, Outcome, Phase, RunFolder, TrainOptions, train,
 };
-use burn_sparse_run::{Samples, Task};
+use burn_sparse_run::{Classification, Samples};
 use rand::RngExt;
 
 const RECIPE: &str = r#"
@@ -82,7 +82,7 @@ impl InferenceStep for Net {
 
 struct Drawn;
 
-impl Task for Drawn {
+impl Classification for Drawn {
     type Model = Net;
     type Data = ();
 

@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_sparse_datasets::{ByteImageSet, ByteImages};
 use burn_sparse_models::{PictureBatch, PictureNet, ResNetConfig, VggConfig};
-use burn_sparse_run::{Cifar10Task, Samples, Task};
+use burn_sparse_run::{Cifar10Task, Classification, Samples};
 
 /// Collects parameters whose gradient is missing, not finite, or all zeros.
 struct Unmoved<'a> {
@@ -50,7 +50,7 @@ fn data() -> ByteImageSet {
     ByteImageSet { train: pictures(&[0, 3, 9, 1, 1, 7]), test: pictures(&[2, 5]) }
 }
 
-fn learns<T: Task<Data = ByteImageSet>>(task: &T)
+fn learns<T: Classification<Data = ByteImageSet>>(task: &T)
 where
     T::Model: TrainStep<Input = PictureBatch>,
 {

@@ -53,7 +53,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     };
     let started = Instant::now();
     let evaluate = Evaluate { checkpoint: &checkpoint, arguments, device, seed: recipe.seed };
-    let (metric, layers) = with_task(&recipe.task, evaluate)??;
+    let (metric, layers) = with_task(&recipe, evaluate)??;
     let report = Report {
         task: &recipe.task,
         device: &arguments.compute.device,
@@ -133,7 +133,7 @@ impl TaskVisitor for Evaluate<'_> {
         // Loads the model first: a checkpoint that does not fit needs no data.
         let model = self.checkpoint.load(task.model(&self.device))?;
         let data = task.load(self.arguments.data_dir.as_deref(), self.seed)?;
-        let metric = task.evaluate(&data, &model, &self.device);
+        let metric = task.evaluate(&data, &model, &self.device)?;
         let layers = layers(&model, self.checkpoint, || {
             task.outputs(&data, &model, 256, &self.device);
         });

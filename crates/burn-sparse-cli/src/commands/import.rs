@@ -25,12 +25,12 @@ pub(crate) struct ImportArguments {
 }
 
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
-    let checkpoint = with_task(&arguments.task, Import { arguments })??;
     // A minimal recipe, so that the checkpoint knows its task; it trains nothing.
     let train = TrainConfig { prune_epochs: 0, ..TrainConfig::default() };
     let text = "version = 1\ntask = \"\"";
     let recipe: Recipe = text.parse()?;
     let recipe = Recipe { task: arguments.task.clone(), train, ..recipe };
+    let checkpoint = with_task(&recipe, Import { arguments })??;
     let checkpoint =
         checkpoint.with_provenance(Provenance::default().with_recipe(recipe.to_toml()));
     checkpoint.write(&arguments.out, Format::Packed)?;

@@ -24,7 +24,7 @@ pub(crate) struct PlanArguments {
 
 pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
-    let (plan, seconds) = with_task(&recipe.task, Make { recipe: &recipe })??;
+    let (plan, seconds) = with_task(&recipe, Make { recipe: &recipe })??;
     if arguments.json {
         let mut json = serde_json::to_value(&plan)?;
         json["task"] = recipe.task.as_str().into();
@@ -45,7 +45,7 @@ impl TaskVisitor for Make<'_> {
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let device = Device::flex();
         device.seed(self.recipe.seed);
-        let model = task.model(&device);
+        let model = task.pretrained(&device)?;
         let steps_per_epoch = task.train_len().div_ceil(self.recipe.train.batch_size);
         let plan = self.recipe.plan(&model, steps_per_epoch)?;
         // Measures the cost of an update: all masks at once, from a cold start, where there is no gradient to rank by.

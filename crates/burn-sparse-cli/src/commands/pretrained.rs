@@ -141,17 +141,14 @@ fn language(
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let model = CausalLm::load(folder, Weights::Packed, device)?;
     let windows = Windows { count: arguments.windows, length: arguments.context };
-    let metric = perplexity(&model, &text, windows, |done| {
+    let tokens = model.tokenizer().encode(&text)?;
+    let metric = perplexity(&model, &tokens, windows, |done| {
         output::note(&format!("window {done} of {}", windows.count));
     })?;
     let Some(checkpoint) = packed else { return Ok((metric, Vec::new())) };
-    let tokens: Vec<u32> = {
-        let vocabulary = folder.config().vocabulary() as u32;
-        (0..arguments.context as u32).map(|at| at % vocabulary).collect()
-    };
     let layers = layers(model.model(), checkpoint, || {
-        // Any tokens: what counts is which kernels their number takes.
-        let _ = model.next_log_probabilities(&tokens);
+        // The first window has been read above.
+        let _ = model.next_log_probabilities(&tokens[..arguments.context]);
     });
     Ok((metric, layers))
 }

@@ -61,7 +61,7 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
         None => Begin::Fresh,
     };
     let run = Run { recipe: &recipe, arguments, folder: &folder, devices: &devices, begin };
-    let outcome = with_task(&recipe.task, run)??;
+    let outcome = with_task(&recipe, run)??;
     let Outcome::Trained(trained) = outcome else {
         return Err(format!("interrupted; go on with: {}", again(arguments, &folder)).into());
     };

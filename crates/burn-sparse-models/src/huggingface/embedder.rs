@@ -1,6 +1,6 @@
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 
-use super::{Architecture, Folder, ModelConfig, PretrainedError, Tokenizer, Weights};
+use super::{Architecture, Folder, ModelConfig, PretrainedError, TokenBatch, Tokenizer, Weights};
 use crate::networks::Bert;
 
 /// Sentence embedder: a BERT encoder with its tokenizer, mean pooling and vectors of length one.
@@ -40,6 +40,14 @@ impl BertEmbedder {
             return Err(other(folder, Architecture::Bert));
         };
         let model = folder.load(config.init(device), weights)?;
+        Self::new(folder, model, device)
+    }
+
+    /// Gives a model the tokenizer of its folder.
+    ///
+    /// # Errors
+    /// When the folder asks for another pooling, or its files cannot be read.
+    pub fn new(folder: &Folder, model: Bert, device: &Device) -> Result<Self, PretrainedError> {
         folder.refuse_other_pooling()?;
         let (tokenizer, context) = (folder.tokenizer()?, folder.longest_sentence()?);
         Ok(Self { model, tokenizer, context, batch: 32, device: device.clone() })
@@ -72,7 +80,7 @@ impl BertEmbedder {
         let mut vectors = vec![Vec::new(); texts.len()];
         for batch in order.chunks(self.batch) {
             let rows: Vec<&[u32]> = batch.iter().map(|&at| &tokens[at][..]).collect();
-            let (ids, padding) = padded(&rows, &self.device);
+            let TokenBatch { ids, padding } = TokenBatch::new(&rows, &self.device);
             let found = floats(self.model.embed(ids, padding.as_ref()))?;
             let width = found.len() / batch.len();
             for (&at, vector) in batch.iter().zip(found.chunks_exact(width)) {
@@ -82,8 +90,11 @@ impl BertEmbedder {
         Ok(vectors)
     }
 
-    /// Returns the tokens of a text, cut to the context but for its last one, which ends it.
-    fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
+    /// Returns the tokens of a text, cut to the model's limit but for its last one, which ends it.
+    ///
+    /// # Errors
+    /// When the tokenizer cannot process the text, or finds no tokens in it.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
         let mut tokens = self.tokenizer.encode(text)?;
         if let Some(&end) = tokens.last()
             && tokens.len() > self.context
@@ -107,21 +118,6 @@ pub(super) fn other(folder: &Folder, expected: Architecture) -> PretrainedError 
             folder.config().architecture()
         ),
     }
-}
-
-/// Returns tokens with padding at their ends, and where it is; `None` if there is none.
-fn padded(rows: &[&[u32]], device: &Device) -> (Tensor<2, Int>, Option<Tensor<2, Bool>>) {
-    let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-    let (mut ids, mut padding) = (Vec::new(), Vec::new());
-    for row in rows {
-        let missing = longest - row.len();
-        ids.extend(row.iter().map(|&id| id as i32).chain(std::iter::repeat_n(0, missing)));
-        padding.extend((0..longest).map(|at| at >= row.len()));
-    }
-    let shape = [rows.len(), longest];
-    let any = padding.contains(&true);
-    let padding = any.then(|| Tensor::from_data(TensorData::new(padding, shape), device));
-    (Tensor::from_data(TensorData::new(ids, shape), device), padding)
 }
 
 pub(super) fn floats<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, PretrainedError> {

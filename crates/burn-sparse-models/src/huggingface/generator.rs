@@ -92,7 +92,14 @@ impl CausalLm {
         let ModelConfig::Llama(config) = folder.config() else {
             return Err(other(folder, Architecture::Llama));
         };
-        let model = folder.load(config.init(device), weights)?;
+        Self::new(folder, folder.load(config.init(device), weights)?, device)
+    }
+
+    /// Gives a model the tokenizer of its folder.
+    ///
+    /// # Errors
+    /// When a file of the folder cannot be read.
+    pub fn new(folder: &Folder, model: Llama, device: &Device) -> Result<Self, PretrainedError> {
         Ok(Self {
             model,
             tokenizer: folder.tokenizer()?,

@@ -11,6 +11,7 @@ mod folder;
 mod generator;
 mod names;
 mod shards;
+mod token_batch;
 mod tokenizer;
 
 pub use config::{Architecture, ModelConfig};
@@ -18,4 +19,5 @@ pub use embedder::BertEmbedder;
 pub use error::PretrainedError;
 pub use folder::{Folder, Weights};
 pub use generator::{CausalLm, Generated, Sampling};
+pub use token_batch::TokenBatch;
 pub use tokenizer::Tokenizer;

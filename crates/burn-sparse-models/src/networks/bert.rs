@@ -94,12 +94,36 @@ impl Bert {
     /// - `padding`: `[batch, positions]`, `true` for padding; `None` if there is none
     /// - output: `[batch, positions, d_model]`
     pub fn forward(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
+        self.run(tokens, padding, |_| ())
+    }
+
+    /// Computes the features of every token after every layer; the last are those of [`Self::forward`].
+    ///
+    /// # Shapes
+    /// As [`Self::forward`], one output for each layer.
+    pub fn hidden_states(
+        &self,
+        tokens: Tensor<2, Int>,
+        padding: Option<&Tensor<2, Bool>>,
+    ) -> Vec<Tensor<3>> {
+        let mut states = Vec::with_capacity(self.layers.len());
+        self.run(tokens, padding, |x| states.push(x.clone()));
+        states
+    }
+
+    fn run(
+        &self,
+        tokens: Tensor<2, Int>,
+        padding: Option<&Tensor<2, Bool>>,
+        mut after_layer: impl FnMut(&Tensor<3>),
+    ) -> Tensor<3> {
         let [_, positions] = tokens.dims();
         let at = Tensor::<1, Int>::arange(0..positions as i64, &tokens.device()).unsqueeze::<2>();
         let places = self.position.forward(at.clone()) + self.token_type.forward(at.zeros_like());
         let mut x = self.dropout.forward(self.norm.forward(self.word.forward(tokens) + places));
         for layer in &self.layers {
             x = layer.forward(x, padding);
+            after_layer(&x);
         }
         x
     }
@@ -110,7 +134,16 @@ impl Bert {
     /// - `tokens`, `padding`: as [`Self::forward`]
     /// - output: `[batch, d_model]`
     pub fn embed(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<2> {
-        let x = self.forward(tokens, padding);
+        Self::pool(self.forward(tokens, padding), padding)
+    }
+
+    /// Returns the mean of the features of every text's tokens, of length one.
+    ///
+    /// # Shapes
+    /// - `x`: `[batch, positions, d_model]`
+    /// - `padding`: as [`Self::forward`]
+    /// - output: `[batch, d_model]`
+    pub fn pool(x: Tensor<3>, padding: Option<&Tensor<2, Bool>>) -> Tensor<2> {
         let [batch, positions, d_model] = x.dims();
         let sum = match padding {
             None => x.sum_dim(1),

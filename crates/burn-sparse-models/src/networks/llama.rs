@@ -117,6 +117,26 @@ impl Llama {
     /// - `tokens`: `[batch, positions]`
     /// - output: `[batch, positions, d_model]`
     pub fn forward(&self, tokens: Tensor<2, Int>, cache: Option<&mut LlamaCache>) -> Tensor<3> {
+        self.run(tokens, cache, |_| ())
+    }
+
+    /// Computes the features of a sequence after every layer, and those of [`Self::forward`], normalized, last.
+    ///
+    /// # Shapes
+    /// As [`Self::forward`], one output for each layer and one more.
+    pub fn hidden_states(&self, tokens: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mut states = Vec::with_capacity(self.layers.len() + 1);
+        let last = self.run(tokens, None, |x| states.push(x.clone()));
+        states.push(last);
+        states
+    }
+
+    fn run(
+        &self,
+        tokens: Tensor<2, Int>,
+        cache: Option<&mut LlamaCache>,
+        mut after_layer: impl FnMut(&Tensor<3>),
+    ) -> Tensor<3> {
         let [_, positions] = tokens.dims();
         let mut none = LlamaCache::default();
         let (cache, keep) = match cache {
@@ -132,6 +152,7 @@ impl Llama {
             let attended = layer.attention_norm.forward(x.clone());
             x = x + layer.attention.forward(attended, &rotary, keep.then_some(cache));
             x = x.clone() + layer.feed_forward.forward(layer.feed_forward_norm.forward(x));
+            after_layer(&x);
         }
         self.norm.forward(x)
     }

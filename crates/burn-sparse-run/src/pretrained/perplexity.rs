@@ -12,19 +12,25 @@ pub struct Windows {
     pub length: usize,
 }
 
-/// Measures the perplexity of a language model on windows of a text: `exp` of the mean of `-ln p` over all predicted tokens.
+impl Windows {
+    /// Returns the first token of a window, for a text of so many tokens.
+    pub(crate) fn start(self, window: usize, tokens: usize) -> usize {
+        window * (tokens - self.length) / (self.count - 1).max(1)
+    }
+}
+
+/// Measures the perplexity of a language model on windows of a text's tokens: `exp` of the mean of `-ln p` over all predicted tokens.
 /// `on_window` is called with the number of windows done.
 ///
 /// # Errors
 /// When the text is shorter than a window, or a window longer than the model's context.
 pub fn perplexity(
     model: &CausalLm,
-    text: &str,
+    tokens: &[u32],
     windows: Windows,
     mut on_window: impl FnMut(usize),
 ) -> Result<Metric, PretrainedError> {
     let Windows { count, length } = windows;
-    let tokens = model.tokenizer().encode(text)?;
     if count == 0 || length < 2 || tokens.len() < length {
         return Err(PretrainedError::Input(format!(
             "the text has {} tokens; expected at least one window of two tokens or more, found {count} of {length}",
@@ -33,17 +39,12 @@ pub fn perplexity(
     }
     let (mut sum, mut predicted) = (0.0, 0);
     for window in 0..count {
-        let from = start(window, tokens.len(), windows);
+        let from = windows.start(window, tokens.len());
         sum += model.negative_log_likelihood(&tokens[from..from + length])?;
         predicted += length - 1;
         on_window(window + 1);
     }
     Ok(Metric::new("perplexity", (sum / predicted as f64).exp()))
-}
-
-/// Returns the first token of a window.
-fn start(window: usize, tokens: usize, Windows { count, length }: Windows) -> usize {
-    window * (tokens - length) / (count - 1).max(1)
 }
 
 #[cfg(test)]
@@ -53,8 +54,8 @@ mod tests {
     #[test]
     fn windows_reach_from_the_first_token_to_the_last() {
         let windows = Windows { count: 4, length: 10 };
-        let starts: Vec<usize> = (0..4).map(|window| start(window, 100, windows)).collect();
+        let starts: Vec<usize> = (0..4).map(|window| windows.start(window, 100)).collect();
         assert_eq!(starts, [0, 30, 60, 90]);
-        assert_eq!(start(0, 100, Windows { count: 1, length: 10 }), 0);
+        assert_eq!(Windows { count: 1, length: 10 }.start(0, 100), 0);
     }
 }

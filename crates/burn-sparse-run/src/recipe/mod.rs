@@ -2,6 +2,7 @@
 
 mod after;
 mod blend;
+mod data;
 mod distill;
 mod error;
 mod overrides;
@@ -9,6 +10,7 @@ mod recipe_file;
 mod train;
 
 pub use after::{After, MaskAfter};
+pub use data::DataConfig;
 pub use distill::Distill;
 pub use error::RecipeError;
 pub use recipe_file::Recipe;

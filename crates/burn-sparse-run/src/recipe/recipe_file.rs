@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use burn::module::Module;
@@ -6,7 +6,7 @@ use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::prune::{Horizon, Plan, PlanError, PruneConfig, Pruning};
 use serde::{Deserialize, Serialize};
 
-use super::{After, RecipeError, TrainConfig, overrides};
+use super::{After, DataConfig, RecipeError, TrainConfig, overrides};
 
 /// A recipe: the task, its training, and the pruning rules.
 ///
@@ -33,9 +33,15 @@ pub struct Recipe {
     pub version: u32,
     /// Name of the task.
     pub task: String,
+    /// Pretrained model of `sentence-embedding` and `causal-lm`: a Hugging Face folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<PathBuf>,
     /// Seed of weights, data order, and mask search.
     #[serde(default)]
     pub seed: u64,
+    /// Data of tasks with pretrained models.
+    #[serde(default, skip_serializing_if = "DataConfig::is_default")]
+    pub data: DataConfig,
     /// Dense training, then fine-tuning under masks.
     #[serde(default)]
     pub train: TrainConfig,
@@ -137,6 +143,7 @@ impl Recipe {
                 "is true, which leaves nothing to the [[prune]] tables: remove one of them";
             return Err(RecipeError::value("train.keep_zeros", reason));
         }
+        self.data.validate()?;
         self.train.validate()?;
         Ok(self.pruning().validate()?)
     }

@@ -15,10 +15,22 @@ pub struct TrainConfig {
     pub keep_zeros: bool,
     /// Number of samples of an optimizer step.
     pub batch_size: usize,
+    /// Largest number of samples that run at once; gradients of the parts of a batch accumulate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_batch: Option<usize>,
+    /// `true` to keep fewer activations for the backward pass, and to compute the others again: slower, in less memory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint_activations: bool,
+    /// Largest norm of the gradients of a step, all parameters together; larger ones are scaled down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f64>,
     /// Optimizer; its state is reset when pruning starts.
     pub optimizer: OptimizerConfig,
     /// Learning rate schedule of each of the two phases.
     pub learning_rate_schedule: LearningRateSchedule,
+    /// Share of each phase during which the learning rate rises linearly, before its schedule begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<f64>,
     /// Final share of the learning rate schedule that pruning runs through, instead of all of it (learning rate rewinding;
     /// Renda et al., 2020).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,8 +53,12 @@ impl Default for TrainConfig {
             prune_epochs: 1,
             keep_zeros: false,
             batch_size: 128,
+            micro_batch: None,
+            checkpoint_activations: false,
+            clip: None,
             optimizer: OptimizerConfig::AdamW { learning_rate: 1e-3, weight_decay: 1e-4 },
             learning_rate_schedule: LearningRateSchedule::Constant,
+            warmup: None,
             rewind: None,
             distill: None,
             patience: None,
@@ -54,13 +70,26 @@ impl Default for TrainConfig {
 impl TrainConfig {
     /// Returns the learning rate at `progress` (0 to 1) of the dense phase.
     pub fn dense_learning_rate(&self, progress: f64) -> f64 {
-        self.optimizer.learning_rate() * self.learning_rate_schedule.share(progress)
+        self.learning_rate(progress, |progress| progress)
     }
 
     /// Returns the learning rate at `progress` (0 to 1) of pruning.
     pub fn prune_learning_rate(&self, progress: f64) -> f64 {
         let from = 1.0 - self.rewind.unwrap_or(1.0);
-        self.dense_learning_rate(from + (1.0 - from) * progress)
+        self.learning_rate(progress, |progress| from + (1.0 - from) * progress)
+    }
+
+    /// Returns the learning rate at `progress` of a phase, of which `part` says what part of the schedule it runs through.
+    fn learning_rate(&self, progress: f64, part: impl Fn(f64) -> f64) -> f64 {
+        let warmup = self.warmup.unwrap_or(0.0);
+        let peak = self.optimizer.learning_rate();
+        match progress < warmup {
+            true => peak * self.learning_rate_schedule.share(part(0.0)) * progress / warmup,
+            false => {
+                let progress = (progress - warmup) / (1.0 - warmup);
+                peak * self.learning_rate_schedule.share(part(progress))
+            }
+        }
     }
 
     pub(super) fn validate(&self) -> Result<(), RecipeError> {
@@ -68,6 +97,19 @@ impl TrainConfig {
             |key: &str, reason: String| Err(RecipeError::value(format!("train.{key}"), reason));
         if self.batch_size == 0 {
             return fail("batch_size", "is 0, expected at least 1".into());
+        }
+        if self.micro_batch == Some(0) {
+            return fail("micro_batch", "is 0, expected at least 1".into());
+        }
+        if let Some(most) = self.clip
+            && !(most > 0.0 && most.is_finite())
+        {
+            return fail("clip", format!("is {most}, expected a positive number"));
+        }
+        if let Some(share) = self.warmup
+            && !(0.0..1.0).contains(&share)
+        {
+            return fail("warmup", format!("is {share}, expected 0 or more, and below 1"));
         }
         let rate = self.optimizer.learning_rate();
         if !(rate > 0.0 && rate.is_finite()) {

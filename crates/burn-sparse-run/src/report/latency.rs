@@ -2,7 +2,6 @@ use std::hint::black_box;
 use std::path::Path;
 
 use burn::tensor::Device;
-use burn::train::InferenceStep;
 use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::measure::{Bench, BenchRow, LayerReport, alternate, layers};
 use burn_sparse::nn::KernelInput;
@@ -12,7 +11,7 @@ use crate::recipe::Recipe;
 use crate::run::RunError;
 use crate::{Task, TaskVisitor, with_task};
 
-/// Latency of a model on a batch, including the loss, dense and sparse in one run.
+/// Latency of a model on a batch, until its outputs are read, dense and sparse in one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
     /// Number of samples in the batch.
@@ -64,7 +63,7 @@ pub fn measure(
     device: &Device,
 ) -> Result<Measured, RunError> {
     let recipe = Recipe::of(checkpoint)?.ok_or(RunError::NoRecipe)?;
-    with_task(&recipe.task, Measure { checkpoint, data_dir, batches, device, seed: recipe.seed })?
+    with_task(&recipe, Measure { checkpoint, data_dir, batches, device, seed: recipe.seed })?
 }
 
 struct Measure<'a> {
@@ -89,11 +88,8 @@ impl TaskVisitor for Measure<'_> {
         batches.dedup();
         let pass = |model: &T::Model, batch: usize, repeats: usize| {
             for _ in 0..repeats {
-                let batch = task.test_batch(&data, 0..batch, device);
-                black_box(InferenceStep::step(model, batch));
+                black_box(task.outputs(&data, model, batch, device));
             }
-            // Waits for devices that run asynchronously; otherwise only queuing the work would be timed.
-            let _ = device.sync();
         };
         let latency = batches.iter().map(|&batch| {
             let [dense, sparse] = alternate(

@@ -6,6 +6,7 @@ use burn_sparse::pattern::PatternError;
 use burn_sparse::prune::PlanError;
 use burn_sparse::train::TrainError;
 use burn_sparse_datasets::DatasetError;
+use burn_sparse_models::huggingface::PretrainedError;
 use thiserror::Error;
 
 use crate::TaskError;
@@ -21,6 +22,9 @@ pub enum RunError {
     /// The recipe is wrong.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
+    /// A pretrained model cannot be loaded or run.
+    #[error(transparent)]
+    Pretrained(#[from] PretrainedError),
     /// The recipe does not fit the model.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -66,7 +66,7 @@ impl<T: Task> Session<'_, T> {
         }
         let device = self.device.clone().inner();
         let packed = packed(&device)?;
-        let metric = self.task.evaluate(self.data, &packed, &device);
+        let metric = self.task.evaluate(self.data, &packed, &device)?;
         let layers = layers(&packed, &read, || {
             self.outputs(&packed, &device);
         });
@@ -89,6 +89,10 @@ impl<T: Task> Session<'_, T> {
         checkpoint.with_provenance(provenance).write(&path, Format::Packed)?;
         // A leftover file only takes space.
         let _ = std::fs::remove_file(unproven);
+        if let Some(folder) = self.task.folder() {
+            let weights = folder.copy_to(&self.folder.model())?;
+            self.folder.share_checkpoint(&weights)?;
+        }
         Ok(trained)
     }
 

@@ -15,7 +15,7 @@ const TEACHER: &str = "teacher.bpk";
 
 /// Folder of a run: `recipe.toml`, `initial.safetensors` if the run began with the parameters of a
 /// checkpoint, `teacher.bpk` with distillation, `epochs.jsonl`, the state to resume from, and at the end
-/// `checkpoint.safetensors` and `results.json`. `.lock` is held while a process trains here;
+/// `checkpoint.safetensors` and `results.json`; with a pretrained model, also `model`, a folder that runs. `.lock` is held while a process trains here;
 /// `unproven.safetensors` is a checkpoint that has not been proven to equal the trained model.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
@@ -41,6 +41,24 @@ impl RunFolder {
     /// Returns the file of the final checkpoint.
     pub fn checkpoint(&self) -> PathBuf {
         self.path.join("checkpoint.safetensors")
+    }
+
+    /// Returns the folder that a run with a pretrained model makes of its final checkpoint: the checkpoint, the configuration
+    /// and the tokenizer.
+    pub fn model(&self) -> PathBuf {
+        self.path.join("model")
+    }
+
+    /// Gives the final checkpoint a second name, or copies it where a file cannot have two.
+    pub(super) fn share_checkpoint(&self, to: &Path) -> Result<(), RunError> {
+        // A file of an earlier, killed attempt.
+        let _ = std::fs::remove_file(to);
+        match std::fs::hard_link(self.checkpoint(), to) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                std::fs::copy(self.checkpoint(), to).map(drop).map_err(|error| fail(to, error))
+            }
+        }
     }
 
     /// Returns `true` if a run has begun here, even if its recipe has been removed.

@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleDisplay};
-use burn::train::{ClassificationOutput, TrainStep};
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn_sparse::train::Sparse;
-use burn_sparse_models::Classifier;
 
 use super::{Phase, RunError};
 use crate::recipe::TrainConfig;
@@ -18,11 +17,9 @@ pub(super) struct MaskReport {
 }
 
 /// A phase of a run: the model that it trains, and what the training loop asks of it.
-pub(super) trait PhaseKind<M: Classifier> {
+pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
     /// The task's model, or the same under masks.
-    type Model: Module
-        + ModuleDisplay
-        + TrainStep<Input = <M as TrainStep>::Input, Output = ClassificationOutput>;
+    type Model: Module;
 
     const PHASE: Phase;
 
@@ -34,6 +31,14 @@ pub(super) trait PhaseKind<M: Classifier> {
 
     /// Returns the task's model.
     fn inner(model: &Self::Model) -> &M;
+
+    /// Steps the optimizer.
+    fn optimize(
+        model: Self::Model,
+        optimizer: &mut ModuleOptimizer,
+        rate: f64,
+        grads: GradientsParams,
+    ) -> Self::Model;
 
     /// Returns `true` if the phase may end with this model.
     fn may_be_last(_model: &Self::Model) -> Result<bool, RunError> {
@@ -54,7 +59,7 @@ pub(super) trait PhaseKind<M: Classifier> {
 /// Training without masks.
 pub(super) struct DensePhase;
 
-impl<M: Classifier> PhaseKind<M> for DensePhase {
+impl<M: Module + ModuleDisplay> PhaseKind<M> for DensePhase {
     type Model = M;
     const PHASE: Phase = Phase::Dense;
 
@@ -69,12 +74,16 @@ impl<M: Classifier> PhaseKind<M> for DensePhase {
     fn inner(model: &M) -> &M {
         model
     }
+
+    fn optimize(model: M, optimizer: &mut ModuleOptimizer, rate: f64, grads: GradientsParams) -> M {
+        optimizer.step(rate, model, grads)
+    }
 }
 
 /// Fine-tuning under masks.
 pub(super) struct PrunePhase;
 
-impl<M: Classifier> PhaseKind<M> for PrunePhase {
+impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
     type Model = Sparse<M>;
     const PHASE: Phase = Phase::Prune;
 
@@ -88,6 +97,15 @@ impl<M: Classifier> PhaseKind<M> for PrunePhase {
 
     fn inner(model: &Sparse<M>) -> &M {
         model.inner()
+    }
+
+    fn optimize(
+        model: Sparse<M>,
+        optimizer: &mut ModuleOptimizer,
+        rate: f64,
+        grads: GradientsParams,
+    ) -> Sparse<M> {
+        model.optimizer_step(optimizer, rate, grads)
     }
 
     fn may_be_last(model: &Sparse<M>) -> Result<bool, RunError> {

@@ -4,16 +4,14 @@ use crate::recipe::{Keep, Recipe};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::phase::PhaseKind;
 use super::state::{Best, State};
-use super::{EpochReport, Observer, Phase, RunError, RunFolder, parallel};
-use crate::scoring::{distilled, loss, samples};
-use crate::{Metric, Samples, Task};
+use super::{EpochReport, Observer, Phase, RunError, RunFolder, gradients};
+use crate::{Metric, Samples, Task, Teacher};
 
 /// Everything that is constant during a run.
 pub(super) struct Session<'a, T: Task> {
@@ -78,7 +76,7 @@ impl<T: Task> Session<'_, T> {
     ) -> Result<Metric, RunError> {
         let masks = K::masks(model)?;
         let plain = self.device.clone().inner();
-        let found = self.task.evaluate(self.data, &K::inner(model).valid(), &plain);
+        let found = self.task.evaluate(self.data, &K::inner(model).valid(), &plain)?;
         let report = EpochReport {
             phase: K::PHASE,
             epoch: state.epoch + 1,
@@ -119,20 +117,24 @@ impl<T: Task> Session<'_, T> {
             // devices: with several devices, what each draws may depend on their order.)
             self.device.seed(draw.wrapping_add(state.step as u64));
             let one = |model: &K::Model, indices: &[usize], device: &Device| {
-                self.output::<K>(model, Samples { indices, draw }, device, teacher)
+                let moved = teacher.filter(|_| device != self.device);
+                let moved = moved.map(|teacher| teacher.clone().to_device(&device.clone().inner()));
+                let teacher = moved.as_ref().or(teacher).zip(config.distill.as_ref());
+                let teacher = teacher.map(|(model, distill)| Teacher { model, distill });
+                let samples = Samples { indices, draw };
+                self.task.loss(K::inner(model), self.data, samples, teacher, device)
             };
-            let (loss, grads) = match self.devices {
-                [device] => {
-                    let output = one(&model, indices, device);
-                    (loss(&output.item), output.grads)
-                }
-                devices => parallel::step(&model, devices, indices, one, loss, samples),
-            };
+            let (loss, grads) =
+                gradients::step(&model, self.devices, indices, config.micro_batch, one);
             if !loss.is_finite() {
                 let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
                 return Err(RunError::Diverged { phase, epoch, step, loss });
             }
-            model = model.optimize(optimizer, rate.into(), grads);
+            let grads = match config.clip {
+                Some(most) => gradients::clip(&model, grads, most),
+                None => grads,
+            };
+            model = K::optimize(model, optimizer, rate, grads);
             state.step += 1;
             state.loss += loss;
             observer.step(phase, state.epoch + 1, state.step, steps, loss);
@@ -141,27 +143,6 @@ impl<T: Task> Session<'_, T> {
             }
         }
         Ok(Epoch { model, interrupted: false })
-    }
-
-    /// Takes a step on one device.
-    fn output<K: PhaseKind<T::Model>>(
-        &self,
-        model: &K::Model,
-        samples: Samples<'_>,
-        device: &Device,
-        teacher: Option<&T::Model>,
-    ) -> TrainOutput<ClassificationOutput> {
-        let batch = self.task.batch(self.data, samples, device);
-        let (Some(teacher), Some(distill)) = (teacher, &self.recipe.train.distill) else {
-            return model.step(batch);
-        };
-        let plain = device.clone().inner();
-        let input = self.task.batch(self.data, samples, &plain);
-        let taught = match device == self.device {
-            true => InferenceStep::step(teacher, input),
-            false => InferenceStep::step(&teacher.clone().to_device(&plain), input),
-        };
-        distilled(K::inner(model), batch, taught.output, distill)
     }
 
     /// Returns `true` if the metric has not improved within the recipe's patience.

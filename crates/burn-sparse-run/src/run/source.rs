@@ -2,8 +2,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use burn_sparse_datasets::DatasetError;
-
+use super::RunError;
 use crate::Task;
 
 /// Source of a task's data. Keeps what was loaded last, so that consecutive runs share it.
@@ -19,7 +18,7 @@ impl<'a, T: Task> DataSource<'a, T> {
     }
 
     /// Loads the data of a seed.
-    pub(crate) fn load(&self, task: &T, seed: u64) -> Result<Rc<T::Data>, DatasetError> {
+    pub(crate) fn load(&self, task: &T, seed: u64) -> Result<Rc<T::Data>, RunError> {
         let mut loaded = self.loaded.borrow_mut();
         if let Some((of, data)) = loaded.as_ref()
             && *of == seed

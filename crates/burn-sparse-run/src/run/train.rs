@@ -59,7 +59,11 @@ pub fn train<T: Task>(
     let TrainOptions { task, recipe, source, folder, begin, devices } = *options;
     let config = &recipe.train;
     let steps_per_epoch = task.train_len().div_ceil(config.batch_size);
-    let devices: Vec<Device> = devices.iter().map(|device| device.clone().autodiff()).collect();
+    let trains = |device: &Device| match config.checkpoint_activations {
+        true => device.clone().autodiff().gradient_checkpointing(),
+        false => device.clone().autodiff(),
+    };
+    let devices: Vec<Device> = devices.iter().map(trains).collect();
     let device = devices.first().ok_or(RunError::NoDevice)?;
     device.seed(recipe.seed);
     let resume = matches!(begin, Begin::Resume);
@@ -69,10 +73,12 @@ pub fn train<T: Task>(
         Begin::Resume => folder.initial()?,
     };
     // Everything that can be wrong is reported before data is loaded or a file is written.
-    let mut fresh = task.model(device);
-    if let Some(initial) = &initial {
-        fresh = initial.load_dense(fresh)?;
-    }
+    let fresh = match &initial {
+        Some(initial) => initial.load_dense(task.model(device))?,
+        None => task.pretrained(device)?,
+    };
+    let is_trained = initial.is_some() || task.folder().is_some();
+    refuse_distillation(task, recipe, is_trained)?;
     let masks = Start::of(recipe, &fresh, initial.as_ref(), steps_per_epoch)?;
     let data = source.load(task, recipe.seed)?;
     let first = if config.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
@@ -85,6 +91,10 @@ pub fn train<T: Task>(
     let mut resumed = resume && state.is_saved();
 
     let mut dense = fresh;
+    if first == Phase::Prune && task.folder().is_some() && state.dense_metric.is_none() {
+        let plain = device.clone().inner();
+        state.dense_metric = Some(task.evaluate(&data, &dense.valid(), &plain)?);
+    }
     if state.phase == Phase::Dense {
         let Some(trained) = session.dense(&mut state, dense, resumed, observer)? else {
             return Ok(Outcome::Interrupted);
@@ -96,6 +106,25 @@ pub fn train<T: Task>(
     };
     let trained = session.finish(sparse.finish()?, state)?;
     Ok(Outcome::Trained(Box::new(trained)))
+}
+
+/// Refuses distillation without a dense model, or from layers that the task cannot compare.
+fn refuse_distillation<T: Task>(
+    task: &T,
+    recipe: &Recipe,
+    is_trained: bool,
+) -> Result<(), RecipeError> {
+    let Some(distill) = &recipe.train.distill else { return Ok(()) };
+    if recipe.train.dense_epochs == 0 && !is_trained {
+        let reason = "needs a dense model to learn from: set train.dense_epochs, or start from a \
+                      checkpoint (`train --from FILE`)";
+        return Err(RecipeError::value("train.distill", reason));
+    }
+    if distill.layers > 0.0 && !task.distills_layers() {
+        let reason = format!("task {} compares outputs only: leave the key out", task.name());
+        return Err(RecipeError::value("train.distill.layers", reason));
+    }
+    Ok(())
 }
 
 /// Masks at the start of pruning.
@@ -114,11 +143,6 @@ impl<M: Module> Start<M> {
         steps_per_epoch: usize,
     ) -> Result<Self, RunError> {
         let config = &recipe.train;
-        if config.distill.is_some() && config.dense_epochs == 0 && initial.is_none() {
-            let reason = "needs a dense model to learn from: set train.dense_epochs, or start from a \
-                          checkpoint (`train --from FILE`)";
-            return Err(RecipeError::value("train.distill", reason).into());
-        }
         match initial {
             Some(initial) if config.keep_zeros => {
                 let (pruning, horizon) = (recipe.pruning(), recipe.horizon(steps_per_epoch));

@@ -78,7 +78,7 @@ pub fn sensitivity<T: Task>(
         }
         let plan = planned.plan(&sweep.recipe, &model)?;
         let pruned = plan.attach(model.clone())?.finish()?;
-        let value = task.evaluate(&data, &pruned.model().valid(), place.device).value;
+        let value = task.evaluate(&data, &pruned.model().valid(), place.device)?.value;
         let worse =
             if lower_is_better { value - dense.metric.value } else { dense.metric.value - value };
         let (pattern, target) = (planned.pattern.to_string(), planned.target);

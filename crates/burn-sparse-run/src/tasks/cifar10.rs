@@ -8,7 +8,7 @@ use burn_sparse_models::{ConvNetConfig, PictureBatch, PictureNet, ResNetConfig, 
 
 use super::crop::Crop;
 use crate::initialize::Initialize;
-use crate::{Samples, Task};
+use crate::{Classification, Samples};
 
 /// Classification of CIFAR-10 with one of several networks.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ impl Cifar10Task<VggConfig> {
     }
 }
 
-impl<N: PictureNet> Task for Cifar10Task<N> {
+impl<N: PictureNet> Classification for Cifar10Task<N> {
     type Model = N::Net;
     type Data = ByteImageSet;
 

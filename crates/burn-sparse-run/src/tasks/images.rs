@@ -8,7 +8,7 @@ use burn_sparse_datasets::{DatasetError, ImageSet, Images, glyphs, mnist};
 use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 
 use crate::initialize::Initialize;
-use crate::{Samples, Task};
+use crate::{Classification, Samples};
 
 /// Classification of images into ten classes with an [`Mlp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum ImageTask {
 const PIXELS: usize = 28 * 28;
 const CLASSES: usize = 10;
 
-impl Task for ImageTask {
+impl Classification for ImageTask {
     type Model = Mlp;
     type Data = ImageSet;
 

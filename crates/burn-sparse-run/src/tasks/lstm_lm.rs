@@ -6,9 +6,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse_datasets::{DatasetError, Text, text};
 use burn_sparse_models::{LstmLm, LstmLmConfig, TextBatch, classified};
 
+use crate::classification::loss;
 use crate::initialize::Initialize;
-use crate::scoring::loss;
-use crate::{Metric, Samples, Task};
+use crate::{Classification, Metric, Samples};
 
 /// Prediction of the next character of a text, byte by byte, with an [`LstmLm`].
 ///
@@ -30,7 +30,7 @@ const SAMPLES: usize = 15_685;
 /// Positions from which the test text is read in parallel, each with a separate state.
 const READERS: usize = 32;
 
-impl Task for LstmLmTask {
+impl Classification for LstmLmTask {
     type Model = LstmLm;
     type Data = Text;
 

@@ -5,12 +5,12 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse_datasets::{DatasetError, Translations, multi30k};
 use burn_sparse_models::{Transformer, TransformerConfig, TranslationBatch};
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::by_length::by_length;
 use crate::initialize::Initialize;
 use crate::translation::{BEGIN, END, Pair, Vocabulary, batch, bleu, longest, padded};
-use crate::{Metric, Samples, Task};
+use crate::{Classification, Metric, Samples};
 
 /// Translation of Multi30k from English to German with a [`Transformer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +33,10 @@ pub struct Sentences {
 
 /// Number of tokens in the vocabulary that both languages share.
 const VOCABULARY: usize = 4000;
-/// Number of batches within which sentences are sorted by length, so that those of a batch are about equally long.
-const POOL: usize = 32;
 /// Number of sentences translated at a time.
 const READERS: usize = 125;
 
-impl Task for TranslationTask {
+impl Classification for TranslationTask {
     type Model = Transformer;
     type Data = Sentences;
 
@@ -82,8 +80,7 @@ impl Task for TranslationTask {
         multi30k::TRAIN
     }
 
-    /// Groups sentences of about the same length into batches and shuffles the batches; an incomplete batch stays
-    /// last.
+    /// Groups sentences of about the same length into batches.
     fn arrange(
         &self,
         data: &Sentences,
@@ -91,16 +88,10 @@ impl Task for TranslationTask {
         batch: usize,
         random: &mut ChaCha8Rng,
     ) {
-        for pool in order.chunks_mut(POOL.saturating_mul(batch)) {
-            pool.sort_by_key(|&index| {
-                let Pair { source, target } = &data.train[index];
-                (target.len(), source.len())
-            });
-        }
-        let rest = order.split_off(order.len() / batch * batch);
-        let mut batches: Vec<&[usize]> = order.chunks(batch).collect();
-        batches.shuffle(random);
-        *order = [batches.concat(), rest].concat();
+        by_length(order, batch, random, |index| {
+            let Pair { source, target } = &data.train[index];
+            (target.len(), source.len())
+        });
     }
 
     fn batch(&self, data: &Sentences, samples: Samples<'_>, device: &Device) -> TranslationBatch {
@@ -161,6 +152,7 @@ fn translate(model: &Transformer, sources: Vec<&[i32]>, device: &Device) -> Vec<
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
+    use rand::seq::SliceRandom;
 
     use super::*;
 

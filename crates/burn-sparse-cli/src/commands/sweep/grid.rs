@@ -10,7 +10,7 @@ use crate::output::{self, Progress};
 
 /// Trains every pattern at every sparsity by every method, from one dense checkpoint for each seed.
 pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
-    let Some(report) = with_task(&job.sweep.recipe.task, Train(job))?? else {
+    let Some(report) = with_task(&job.sweep.recipe, Train(job))?? else {
         return Err("interrupted; the same command goes on".into());
     };
     let report = Report { device: &job.arguments.device, report: &report };

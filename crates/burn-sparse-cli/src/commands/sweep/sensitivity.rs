@@ -13,7 +13,7 @@ use crate::output::{self, Progress};
 /// Measures the sensitivity of each weight.
 pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
     let Job { sweep, arguments, folder, .. } = job;
-    let Some(found) = with_task(&sweep.recipe.task, Try(job))?? else {
+    let Some(found) = with_task(&sweep.recipe, Try(job))?? else {
         return Err("interrupted; the same command goes on with the dense model it has".into());
     };
     let report = Report { device: &arguments.device, found: &found };

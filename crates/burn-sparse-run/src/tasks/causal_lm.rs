@@ -1,0 +1,210 @@
+use std::path::Path;
+
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_sparse_datasets::DatasetError;
+use burn_sparse_models::huggingface::{CausalLm, Folder, Tokenizer, Weights};
+use burn_sparse_models::{Llama, LlamaConfig};
+
+use super::square_head::square_head;
+use crate::pretrained::{Windows, perplexity};
+use crate::recipe::DataConfig;
+use crate::run::RunError;
+use crate::{Loss, Metric, Samples, Task, Teacher};
+
+/// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
+///
+/// A sample is a run of tokens of the training text; those of an epoch are spread evenly over it. The metric is the
+/// [perplexity] on windows of the test text.
+#[derive(Debug, Clone)]
+pub struct CausalLmTask {
+    folder: Folder,
+    config: LlamaConfig,
+    data: DataConfig,
+}
+
+/// Tokens of the training text and of the test text.
+#[derive(Debug)]
+pub struct LanguageData {
+    train: Vec<u32>,
+    test: Vec<u32>,
+}
+
+impl CausalLmTask {
+    pub(crate) fn new(folder: Folder, config: LlamaConfig, data: DataConfig) -> Self {
+        Self { folder, config, data }
+    }
+
+    fn windows(&self) -> Windows {
+        Windows { count: self.data.windows, length: self.data.context }
+    }
+
+    /// Returns the samples' tokens `[samples, length]`, and those that follow each `[samples · length]`.
+    fn batch(
+        &self,
+        data: &LanguageData,
+        samples: Samples<'_>,
+        device: &Device,
+    ) -> (Tensor<2, Int>, Tensor<1, Int>) {
+        let length = self.data.length;
+        let last = data.train.len() - length - 1;
+        let (mut tokens, mut next) = (Vec::new(), Vec::new());
+        for index in samples.indices {
+            let from = index * last / (self.train_len() - 1).max(1);
+            let sample = &data.train[from..=from + length];
+            tokens.extend(sample[..length].iter().map(|&token| token as i32));
+            next.extend(sample[1..].iter().map(|&token| token as i32));
+        }
+        let count = samples.indices.len();
+        (
+            Tensor::from_data(TensorData::new(tokens, [count, length]), device),
+            Tensor::from_data(TensorData::new(next, [count * length]), device),
+        )
+    }
+}
+
+impl Task for CausalLmTask {
+    type Model = Llama;
+    type Data = LanguageData;
+
+    fn name(&self) -> &'static str {
+        "causal-lm"
+    }
+
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<LanguageData, RunError> {
+        let tokenizer = self.folder.tokenizer()?;
+        let read = |file: &Path, least: usize| read(&tokenizer, folder, file, least);
+        let train = match &self.data.text {
+            Some(text) => read(text, self.data.length + 1)?,
+            // Only a run that trains needs one.
+            None => Vec::new(),
+        };
+        Ok(LanguageData { train, test: read(&self.data.test, self.data.context)? })
+    }
+
+    fn model(&self, device: &Device) -> Llama {
+        self.config.init(device)
+    }
+
+    fn folder(&self) -> Option<&Folder> {
+        Some(&self.folder)
+    }
+
+    fn pretrained(&self, device: &Device) -> Result<Llama, RunError> {
+        Ok(self.folder.load(self.model(device), Weights::Dense)?)
+    }
+
+    fn distills_layers(&self) -> bool {
+        true
+    }
+
+    fn train_len(&self) -> usize {
+        self.data.samples.unwrap_or(1024)
+    }
+
+    fn loss(
+        &self,
+        model: &Llama,
+        data: &LanguageData,
+        samples: Samples<'_>,
+        teacher: Option<Teacher<'_, Llama>>,
+        device: &Device,
+    ) -> Loss {
+        let (tokens, next) = self.batch(data, samples, device);
+        let predictions = next.dims()[0];
+        let states = model.hidden_states(tokens);
+        let scores = scores(model, &states);
+        let value = match teacher {
+            None => cross_entropy(scores, next),
+            Some(Teacher { model: teacher, distill }) => {
+                let (tokens, _) = self.batch(data, samples, &device.clone().inner());
+                let taught = teacher.hidden_states(tokens);
+                let target = Tensor::from_inner(self::scores(teacher, &taught));
+                let labels = match distill.weight < 1.0 {
+                    true => cross_entropy(scores.clone(), next),
+                    false => Tensor::zeros([1], device),
+                };
+                let mut value = distill.blend(labels, scores, target);
+                if distill.layers > 0.0 {
+                    // The last state is the last layer's, normalized.
+                    let layers = ..states.len() - 1;
+                    let off = square_head(&states[layers], &taught[layers], None);
+                    value = value + off * distill.layers;
+                }
+                value
+            }
+        };
+        Loss { value, predictions }
+    }
+
+    fn test_len(&self, _data: &LanguageData) -> usize {
+        self.data.windows
+    }
+
+    fn lower_is_better(&self) -> bool {
+        true
+    }
+
+    fn evaluate(
+        &self,
+        data: &LanguageData,
+        model: &Llama,
+        device: &Device,
+    ) -> Result<Metric, RunError> {
+        let model = CausalLm::new(&self.folder, model.clone(), device)?;
+        Ok(perplexity(&model, &data.test, self.windows(), |_| ())?)
+    }
+
+    /// Returns the scores of all tokens to follow each of the first windows.
+    fn outputs(
+        &self,
+        data: &LanguageData,
+        model: &Llama,
+        samples: usize,
+        device: &Device,
+    ) -> Vec<f32> {
+        let windows = self.windows();
+        let Ok(model) = CausalLm::new(&self.folder, model.clone(), device) else {
+            return Vec::new();
+        };
+        let samples = 0..samples.min(windows.count);
+        let found = samples.flat_map(|window| {
+            let from = windows.start(window, data.test.len());
+            let tokens = &data.test[from..from + windows.length];
+            model.next_log_probabilities(tokens).unwrap_or_default()
+        });
+        found.collect()
+    }
+}
+
+/// Reads a text as tokens.
+fn read(
+    tokenizer: &Tokenizer,
+    folder: Option<&Path>,
+    file: &Path,
+    least: usize,
+) -> Result<Vec<u32>, RunError> {
+    let path = DataConfig::path(folder, file);
+    let fail = |source| DatasetError::Read { path: path.clone(), source };
+    let tokens = tokenizer.encode(&std::fs::read_to_string(&path).map_err(fail)?)?;
+    match tokens.len() < least {
+        false => Ok(tokens),
+        true => Err(DatasetError::Content {
+            path,
+            what: "its length",
+            found: format!("{} tokens", tokens.len()),
+            expected: format!("at least {least}"),
+        }
+        .into()),
+    }
+}
+
+/// Returns the scores of every token to follow each position, `[samples · length, vocabulary]`.
+fn scores(model: &Llama, states: &[Tensor<3>]) -> Tensor<2> {
+    model.logits(states[states.len() - 1].clone()).flatten(0, 1)
+}
+
+/// Returns the mean of `-ln p` of the tokens.
+fn cross_entropy(scores: Tensor<2>, next: Tensor<1, Int>) -> Tensor<1> {
+    -log_softmax(scores, 1).gather(1, next.unsqueeze_dim(1)).mean()
+}

@@ -1,0 +1,219 @@
+use std::path::Path;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_sparse_datasets::{DatasetError, stsb};
+use burn_sparse_models::huggingface::{BertEmbedder, Folder, TokenBatch, Weights};
+use burn_sparse_models::{Bert, BertConfig};
+use rand_chacha::ChaCha8Rng;
+
+use super::by_length::by_length;
+use super::square_head::square_head;
+use crate::pretrained::similarity;
+use crate::recipe::DataConfig;
+use crate::run::RunError;
+use crate::{Loss, Metric, Samples, Task, Teacher};
+
+/// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
+///
+/// Trained on STS-B's pairs, whose similarity the cosine is to reach (the `CosineSimilarityLoss` of sentence-transformers),
+/// or on the lines of a text, for which only a teacher's embeddings can be the target. The metric is Spearman's rank
+/// correlation on STS-B's test pairs.
+#[derive(Debug, Clone)]
+pub struct SentenceEmbeddingTask {
+    folder: Folder,
+    config: BertConfig,
+    data: DataConfig,
+}
+
+/// Tokens of the training texts, and the test pairs.
+#[derive(Debug)]
+pub struct EmbeddingData {
+    samples: Vec<Sample>,
+    test: Vec<stsb::Pair>,
+}
+
+#[derive(Debug)]
+struct Sample {
+    /// One text, or two.
+    texts: Vec<Vec<u32>>,
+    /// Cosine that two texts are to have.
+    cosine: f32,
+}
+
+impl SentenceEmbeddingTask {
+    pub(crate) fn new(folder: Folder, config: BertConfig, data: DataConfig) -> Self {
+        Self { folder, config, data }
+    }
+
+    fn embedder(&self, model: Bert, device: &Device) -> Result<BertEmbedder, RunError> {
+        Ok(BertEmbedder::new(&self.folder, model, device)?)
+    }
+}
+
+/// Reads pairs, or the lines of a text, as tokens.
+fn samples(
+    folder: Option<&Path>,
+    text: Option<&Path>,
+    encode: impl Fn(&str) -> Result<Vec<u32>, RunError>,
+) -> Result<Vec<Sample>, RunError> {
+    let Some(text) = text else {
+        let pairs = stsb::load(folder, stsb::Part::Train)?.into_iter();
+        let sample = |pair: stsb::Pair| {
+            let texts = pair.sentences.iter().map(|text| encode(text)).collect::<Result<_, _>>()?;
+            Ok(Sample { texts, cosine: (pair.similarity / 5.0) as f32 })
+        };
+        return pairs.map(sample).collect();
+    };
+    let path = DataConfig::path(folder, text);
+    let read = |source| DatasetError::Read { path: path.clone(), source };
+    let content = std::fs::read_to_string(&path).map_err(read)?;
+    let lines = content.lines().map(str::trim).filter(|line| !line.is_empty());
+    let samples: Vec<Sample> = lines
+        .map(|line| Ok(Sample { texts: vec![encode(line)?], cosine: 1.0 }))
+        .collect::<Result<_, RunError>>()?;
+    match samples.is_empty() {
+        false => Ok(samples),
+        true => Err(DatasetError::Content {
+            path,
+            what: "its content",
+            found: "empty".into(),
+            expected: "lines of text".into(),
+        }
+        .into()),
+    }
+}
+
+impl Task for SentenceEmbeddingTask {
+    type Model = Bert;
+    type Data = EmbeddingData;
+
+    fn name(&self) -> &'static str {
+        "sentence-embedding"
+    }
+
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<EmbeddingData, RunError> {
+        let device = Device::flex();
+        // Only the tokenizer is used.
+        let embedder = self.embedder(self.config.init(&device), &device)?;
+        let encode = |text: &str| Ok(embedder.encode(text)?);
+        let samples = samples(folder, self.data.text.as_deref(), encode)?;
+        Ok(EmbeddingData { samples, test: stsb::load(folder, stsb::Part::Test)? })
+    }
+
+    fn model(&self, device: &Device) -> Bert {
+        self.config.init(device)
+    }
+
+    fn folder(&self) -> Option<&Folder> {
+        Some(&self.folder)
+    }
+
+    fn pretrained(&self, device: &Device) -> Result<Bert, RunError> {
+        Ok(self.folder.load(self.model(device), Weights::Dense)?)
+    }
+
+    fn distills_layers(&self) -> bool {
+        true
+    }
+
+    fn train_len(&self) -> usize {
+        self.data.samples.unwrap_or(match self.data.text {
+            None => stsb::TRAIN,
+            Some(_) => 1024,
+        })
+    }
+
+    fn arrange(
+        &self,
+        data: &EmbeddingData,
+        order: &mut Vec<usize>,
+        batch: usize,
+        random: &mut ChaCha8Rng,
+    ) {
+        let longest = |index: usize| {
+            let sample = &data.samples[self.place(data, index)];
+            sample.texts.iter().map(Vec::len).max()
+        };
+        by_length(order, batch, random, longest);
+    }
+
+    fn loss(
+        &self,
+        model: &Bert,
+        data: &EmbeddingData,
+        samples: Samples<'_>,
+        teacher: Option<Teacher<'_, Bert>>,
+        device: &Device,
+    ) -> Loss {
+        let samples: Vec<&Sample> =
+            samples.indices.iter().map(|&index| &data.samples[self.place(data, index)]).collect();
+        let texts: Vec<&[u32]> =
+            samples.iter().flat_map(|sample| sample.texts.iter().map(Vec::as_slice)).collect();
+        let predictions = samples.len();
+        let TokenBatch { ids, padding } = TokenBatch::new(&texts, device);
+        let states = model.hidden_states(ids, padding.as_ref());
+        let embeddings = Bert::pool(states[states.len() - 1].clone(), padding.as_ref());
+        let Some(Teacher { model: teacher, distill }) = teacher else {
+            return Loss { value: from_labels(embeddings, &samples), predictions };
+        };
+        let plain = TokenBatch::new(&texts, &device.clone().inner());
+        let taught = teacher.hidden_states(plain.ids, plain.padding.as_ref());
+        let target = Bert::pool(taught[taught.len() - 1].clone(), plain.padding.as_ref());
+        let off = embeddings.clone() - Tensor::from_inner(target);
+        let mut value = off.powi_scalar(2).sum() * (distill.weight / texts.len() as f64);
+        if distill.weight < 1.0 {
+            value = value + from_labels(embeddings, &samples) * (1.0 - distill.weight);
+        }
+        if distill.layers > 0.0 {
+            value = value + square_head(&states, &taught, padding.as_ref()) * distill.layers;
+        }
+        Loss { value, predictions }
+    }
+
+    fn test_len(&self, data: &EmbeddingData) -> usize {
+        data.test.len()
+    }
+
+    fn evaluate(
+        &self,
+        data: &EmbeddingData,
+        model: &Bert,
+        device: &Device,
+    ) -> Result<Metric, RunError> {
+        Ok(similarity(&self.embedder(model.clone(), device)?, &data.test)?)
+    }
+
+    fn outputs(
+        &self,
+        data: &EmbeddingData,
+        model: &Bert,
+        samples: usize,
+        device: &Device,
+    ) -> Vec<f32> {
+        let texts: Vec<&str> =
+            data.test.iter().take(samples).map(|pair| pair.sentences[0].as_str()).collect();
+        // Empty outputs never count as equal to others.
+        let embedder = self.embedder(model.clone(), device).map(|found| found.with_batch(samples));
+        let vectors = embedder.ok().and_then(|embedder| embedder.embed(&texts).ok());
+        vectors.unwrap_or_default().concat()
+    }
+}
+
+impl SentenceEmbeddingTask {
+    /// Returns the place of a sample among those that were read: they spread evenly.
+    fn place(&self, data: &EmbeddingData, index: usize) -> usize {
+        index * data.samples.len() / self.train_len()
+    }
+}
+
+/// Returns the mean squared difference of the cosine of every pair from its label.
+fn from_labels(embeddings: Tensor<2>, samples: &[&Sample]) -> Tensor<1> {
+    let device = embeddings.device();
+    let rows =
+        |first: i64| Tensor::<1, Int>::arange_step(first..2 * samples.len() as i64, 2, &device);
+    let (a, b) = (embeddings.clone().select(0, rows(0)), embeddings.select(0, rows(1)));
+    let expected: Vec<f32> = samples.iter().map(|sample| sample.cosine).collect();
+    let expected = Tensor::<1>::from_data(TensorData::new(expected, [samples.len()]), &device);
+    let cosine: Tensor<1> = (a * b).sum_dim(1).squeeze_dim(1);
+    (cosine - expected).powi_scalar(2).mean()
+}
