@@ -2,4 +2,5 @@
 
 pub mod fuzzing;
 pub mod models;
+pub mod pretrained;
 pub mod tensors;

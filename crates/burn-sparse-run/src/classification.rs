@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use burn::train::{ClassificationOutput, InferenceStep, TrainStep};
 use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::Classifier;
@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::run::RunError;
 use crate::task::{Loss, Samples, Task, Teacher};
-use crate::{Metric, scalar};
+use crate::{Metric, constant, scalar};
 
 /// Number of test samples per batch.
 const TEST_BATCH: usize = 500;
@@ -128,7 +128,8 @@ impl<T: Classification> Task for T {
         let predictions = found.targets.dims()[0];
         let value = match taught {
             Some((scores, distill)) => {
-                distill.blend(found.loss, found.output, Tensor::from_inner(scores))
+                let scores = constant(scores, &found.output);
+                distill.blend(found.loss, found.output, scores)
             }
             None => found.loss,
         };

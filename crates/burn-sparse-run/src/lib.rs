@@ -18,6 +18,7 @@
 
 mod catalog;
 mod classification;
+mod constant;
 mod initialize;
 mod metric;
 pub mod pretrained;
@@ -32,6 +33,7 @@ pub mod translation;
 
 pub use catalog::{TaskError, TaskVisitor, with_task};
 pub use classification::Classification;
+pub(crate) use constant::constant;
 pub use metric::Metric;
 pub(crate) use scalar::scalar;
 pub use task::{Loss, Samples, Task, Teacher};

@@ -45,6 +45,8 @@ pub(crate) enum Layout {
     Burn,
     /// PyTorch's names and orientation: `Linear` as [out, in].
     Pytorch,
+    /// A Hugging Face folder: its names, configuration, tokenizer, and shards.
+    Huggingface,
 }
 
 /// Bad usage that clap cannot see: reported like its own errors, with status 2.

@@ -65,6 +65,9 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     let orientation = match arguments.layout {
         Layout::Pytorch => Orientation::PyTorch,
         Layout::Burn => Orientation::Burn,
+        Layout::Huggingface => {
+            return Err(usage("--layout huggingface is that of a folder: name the folder".into()));
+        }
     };
     let (distribution, cap) = (arguments.distribution, arguments.cap);
     if distribution != Distribution::Uniform && pattern.fixed_sparsity().is_some() {

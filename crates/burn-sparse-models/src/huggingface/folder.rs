@@ -6,7 +6,7 @@ use burn_sparse::pattern::format::Safetensors;
 use serde_json::Value;
 
 use super::names::{huggingface, ignored};
-use super::shards::Shards;
+use super::shards::{INDEX, Shards};
 use super::{ModelConfig, PretrainedError, Tokenizer};
 
 /// Folder of a pretrained model.
@@ -28,6 +28,22 @@ pub enum Weights {
 
 /// File of the weights, if they are in one file; that of a packed checkpoint, too.
 const WEIGHTS: &str = "model.safetensors";
+
+/// Files of a model besides its weights; the first two are required.
+const COPIED: [&str; 10] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+    "modules.json",
+    "config_sentence_transformers.json",
+    SENTENCE,
+    POOLING,
+    INDEX,
+];
+const SENTENCE: &str = "sentence_bert_config.json";
+const POOLING: &str = "1_Pooling/config.json";
 
 impl Folder {
     /// Opens a folder, and reads its `config.json`.
@@ -114,8 +130,8 @@ impl Folder {
         }
     }
 
-    /// Copies the configuration and the tokenizer to another folder, which is created: with a packed checkpoint beside
-    /// them it is a folder of its own.
+    /// Copies everything but the weights to another folder, which is created: with a packed checkpoint beside the
+    /// configuration and the tokenizer it is a folder of its own. The index of shards is copied for [`Self::export`].
     ///
     /// # Errors
     /// When the folder is this one, or a file cannot be copied.
@@ -123,11 +139,16 @@ impl Folder {
         self.refuse_itself(folder)?;
         let write = |path: PathBuf| move |source| PretrainedError::Write { path, source };
         std::fs::create_dir_all(folder).map_err(write(folder.into()))?;
-        for file in ["config.json", "tokenizer.json"] {
-            let from = self.path.join(file);
-            let bytes = std::fs::read(&from)
-                .map_err(|source| PretrainedError::Read { path: from, source })?;
-            let to = folder.join(file);
+        for file in COPIED {
+            let (from, to) = (self.path.join(file), folder.join(file));
+            let bytes = match std::fs::read(&from) {
+                Ok(bytes) => bytes,
+                // `Self::open` has found what is required.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(PretrainedError::Read { path: from, source }),
+            };
+            let parent = to.parent().unwrap_or(folder);
+            std::fs::create_dir_all(parent).map_err(write(parent.into()))?;
             write_atomically(&to, &bytes).map_err(write(to))?;
         }
         Ok(folder.join(WEIGHTS))
@@ -173,20 +194,19 @@ impl Folder {
     /// Returns the largest number of tokens of a sentence: that of sentence-transformers, or the model's context.
     pub(super) fn longest_sentence(&self) -> Result<usize, PretrainedError> {
         let context = self.config.context();
-        let limit = self.json("sentence_bert_config.json")?["max_seq_length"].as_u64();
+        let limit = self.json(SENTENCE)?["max_seq_length"].as_u64();
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).filter(|&limit| limit > 1);
         Ok(limit.map_or(context, |limit| limit.min(context)))
     }
 
     /// Refuses a folder of sentence-transformers whose pooling is not the mean.
     pub(super) fn refuse_other_pooling(&self) -> Result<(), PretrainedError> {
-        let file = "1_Pooling/config.json";
-        let Value::Object(keys) = self.json(file)? else { return Ok(()) };
+        let Value::Object(keys) = self.json(POOLING)? else { return Ok(()) };
         let chosen = |key: &&String| key.starts_with("pooling_mode_") && keys[*key] == true;
         match keys.keys().find(|key| chosen(key) && *key != "pooling_mode_mean_tokens") {
             None => Ok(()),
             Some(other) => Err(PretrainedError::Unsupported {
-                path: self.path.join(file),
+                path: self.path.join(POOLING),
                 key: "pooling_mode",
                 found: other.clone(),
                 supported: "pooling_mode_mean_tokens",

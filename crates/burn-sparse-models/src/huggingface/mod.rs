@@ -7,6 +7,7 @@
 mod config;
 mod embedder;
 mod error;
+mod export;
 mod folder;
 mod generator;
 mod names;

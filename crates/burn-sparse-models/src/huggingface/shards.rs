@@ -20,7 +20,7 @@ struct Shard {
 }
 
 const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
 
 impl Shards {
     /// Opens `model.safetensors`, or the shards that `model.safetensors.index.json` names.
@@ -41,15 +41,8 @@ impl Shards {
     }
 
     fn indexed(folder: &Path, index: &Path) -> Result<Self, PretrainedError> {
-        let read = |source| PretrainedError::Read { path: index.into(), source };
         let malformed = |reason: String| PretrainedError::Malformed { path: index.into(), reason };
-        let text = std::fs::read_to_string(index).map_err(read)?;
-        #[derive(serde::Deserialize)]
-        struct Index {
-            weight_map: BTreeMap<String, String>,
-        }
-        let Index { weight_map } =
-            serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        let weight_map = read_index(index)?;
         let files: BTreeSet<&String> = weight_map.values().collect();
         let mut shards = Vec::new();
         let mut places = BTreeMap::new();
@@ -110,6 +103,27 @@ impl Shards {
         let shard = &self.shards[shard];
         (shard, &shard.file.tensors()[at].1)
     }
+}
+
+/// Returns the shard of every tensor, by the folder's index; `None` if there is none.
+pub(super) fn shard_names(
+    folder: &Path,
+) -> Result<Option<BTreeMap<String, String>>, PretrainedError> {
+    let index = folder.join(INDEX);
+    if index.exists() { read_index(&index).map(Some) } else { Ok(None) }
+}
+
+fn read_index(index: &Path) -> Result<BTreeMap<String, String>, PretrainedError> {
+    let read = |source| PretrainedError::Read { path: index.into(), source };
+    let text = std::fs::read_to_string(index).map_err(read)?;
+    #[derive(serde::Deserialize)]
+    struct Index {
+        weight_map: BTreeMap<String, String>,
+    }
+    let Index { weight_map } = serde_json::from_str(&text).map_err(|error| {
+        PretrainedError::Malformed { path: index.into(), reason: error.to_string() }
+    })?;
+    Ok(weight_map)
 }
 
 impl Shard {

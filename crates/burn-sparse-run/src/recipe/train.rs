@@ -15,6 +15,9 @@ pub struct TrainConfig {
     pub keep_zeros: bool,
     /// Number of samples of an optimizer step.
     pub batch_size: usize,
+    /// Globs of the paths of parameters that are not trained, as in `word.*`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
     /// Largest number of samples that run at once; gradients of the parts of a batch accumulate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<usize>,
@@ -53,6 +56,7 @@ impl Default for TrainConfig {
             prune_epochs: 1,
             keep_zeros: false,
             batch_size: 128,
+            freeze: Vec::new(),
             micro_batch: None,
             checkpoint_activations: false,
             clip: None,

@@ -7,6 +7,7 @@ mod epochs;
 mod error;
 mod finish;
 mod folder;
+mod freeze;
 mod gradients;
 mod observer;
 mod optimizer;

@@ -5,6 +5,7 @@ use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
 
+use super::freeze::freeze;
 use super::optimizer::optimizer;
 use super::phase::{DensePhase, PrunePhase};
 use super::session::Session;
@@ -77,24 +78,27 @@ pub fn train<T: Task>(
         Some(initial) => initial.load_dense(task.model(device))?,
         None => task.pretrained(device)?,
     };
+    let fresh = freeze(fresh, &config.freeze)?;
     let is_trained = initial.is_some() || task.folder().is_some();
     refuse_distillation(task, recipe, is_trained)?;
     let masks = Start::of(recipe, &fresh, initial.as_ref(), steps_per_epoch)?;
     let data = source.load(task, recipe.seed)?;
     let first = if config.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
+    // The score of a pretrained model, which is also a trial of its data.
+    let pretrained = match first == Phase::Prune && task.folder().is_some() && !resume {
+        true => Some(task.evaluate(&data, &fresh.valid(), &device.clone().inner())?),
+        false => None,
+    };
     let (mut state, _lock) = match resume {
         true => folder.resume(recipe, first)?,
         false => (State::new(first), folder.create(recipe, initial.as_ref())?),
     };
+    state.dense_metric = pretrained.or(state.dense_metric);
     let session =
         Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };
     let mut resumed = resume && state.is_saved();
 
     let mut dense = fresh;
-    if first == Phase::Prune && task.folder().is_some() && state.dense_metric.is_none() {
-        let plain = device.clone().inner();
-        state.dense_metric = Some(task.evaluate(&data, &dense.valid(), &plain)?);
-    }
     if state.phase == Phase::Dense {
         let Some(trained) = session.dense(&mut state, dense, resumed, observer)? else {
             return Ok(Outcome::Interrupted);

@@ -10,7 +10,7 @@ use super::square_head::square_head;
 use crate::pretrained::{Windows, perplexity};
 use crate::recipe::DataConfig;
 use crate::run::RunError;
-use crate::{Loss, Metric, Samples, Task, Teacher};
+use crate::{Loss, Metric, Samples, Task, Teacher, constant};
 
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
 ///
@@ -117,12 +117,13 @@ impl Task for CausalLmTask {
         let value = match teacher {
             None => cross_entropy(scores, next),
             Some(Teacher { model: teacher, distill }) => {
-                let (tokens, _) = self.batch(data, samples, &device.clone().inner());
+                let plain = device.clone().inner();
+                let (tokens, _) = self.batch(data, samples, &plain);
                 let taught = teacher.hidden_states(tokens);
-                let target = Tensor::from_inner(self::scores(teacher, &taught));
+                let target = constant(self::scores(teacher, &taught), &scores);
                 let labels = match distill.weight < 1.0 {
                     true => cross_entropy(scores.clone(), next),
-                    false => Tensor::zeros([1], device),
+                    false => constant(Tensor::zeros([1], &plain), &scores),
                 };
                 let mut value = distill.blend(labels, scores, target);
                 if distill.layers > 0.0 {

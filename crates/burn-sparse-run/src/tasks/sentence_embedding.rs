@@ -11,7 +11,7 @@ use super::square_head::square_head;
 use crate::pretrained::similarity;
 use crate::recipe::DataConfig;
 use crate::run::RunError;
-use crate::{Loss, Metric, Samples, Task, Teacher};
+use crate::{Loss, Metric, Samples, Task, Teacher, constant};
 
 /// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
 ///
@@ -159,7 +159,7 @@ impl Task for SentenceEmbeddingTask {
         let plain = TokenBatch::new(&texts, &device.clone().inner());
         let taught = teacher.hidden_states(plain.ids, plain.padding.as_ref());
         let target = Bert::pool(taught[taught.len() - 1].clone(), plain.padding.as_ref());
-        let off = embeddings.clone() - Tensor::from_inner(target);
+        let off = embeddings.clone() - constant(target, &embeddings);
         let mut value = off.powi_scalar(2).sum() * (distill.weight / texts.len() as f64);
         if distill.weight < 1.0 {
             value = value + from_labels(embeddings, &samples) * (1.0 - distill.weight);
@@ -208,12 +208,12 @@ impl SentenceEmbeddingTask {
 
 /// Returns the mean squared difference of the cosine of every pair from its label.
 fn from_labels(embeddings: Tensor<2>, samples: &[&Sample]) -> Tensor<1> {
-    let device = embeddings.device();
+    let device = embeddings.device().inner();
     let rows =
         |first: i64| Tensor::<1, Int>::arange_step(first..2 * samples.len() as i64, 2, &device);
-    let (a, b) = (embeddings.clone().select(0, rows(0)), embeddings.select(0, rows(1)));
+    let (a, b) = (embeddings.clone().select(0, rows(0)), embeddings.clone().select(0, rows(1)));
     let expected: Vec<f32> = samples.iter().map(|sample| sample.cosine).collect();
     let expected = Tensor::<1>::from_data(TensorData::new(expected, [samples.len()]), &device);
     let cosine: Tensor<1> = (a * b).sum_dim(1).squeeze_dim(1);
-    (cosine - expected).powi_scalar(2).mean()
+    (cosine - constant(expected, &embeddings)).powi_scalar(2).mean()
 }

@@ -1,5 +1,7 @@
 use burn::tensor::{Bool, Tensor};
 
+use crate::constant;
+
 /// Returns the mean over layers of `MSE(student, teacher) / MSE(teacher, 0)` of their outputs: SquareHead (Kurtic et al.,
 /// "Sparse fine-tuning for inference acceleration of large language models", 2023, section 3).
 ///
@@ -20,7 +22,7 @@ pub(super) fn square_head(
         }
     };
     let one = |(student, teacher): (&Tensor<3>, &Tensor<3>)| {
-        let teacher = Tensor::from_inner(teacher.clone());
+        let teacher = constant(teacher.clone(), student);
         let off = counted(student.clone() - teacher.clone()).powi_scalar(2).sum();
         off / counted(teacher).powi_scalar(2).sum()
     };

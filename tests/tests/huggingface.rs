@@ -1,7 +1,6 @@
 //! Tests of folders of pretrained models: small made-up ones, and, where `BURN_SPARSE_MODELS` names the folder of the real
 //! ones, the values of an independent implementation.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -9,116 +8,11 @@ use burn::tensor::Device;
 use burn_sparse::checkpoint::slots;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Sampling, Weights};
 use burn_sparse_models::{BertConfig, LlamaConfig};
-use half::{bf16, f16};
+use burn_sparse_tests::pretrained::{
+    BERT, LLAMA, bert_tensors, folder, llama_tensors, noise, shard, tokenizer, write_tensors,
+};
 use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
-
-const BERT: &str = r#"{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 8, "intermediate_size": 12,
-    "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 6, "max_position_embeddings": 10,
-    "type_vocab_size": 2}"#;
-const LLAMA: &str = r#"{"model_type": "llama", "hidden_act": "silu", "hidden_size": 8, "intermediate_size": 12,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "num_hidden_layers": 2, "vocab_size": 6,
-    "max_position_embeddings": 10, "rope_theta": 100.0, "rope_scaling": null, "tie_word_embeddings": true}"#;
-
-/// Name, shape and values of every tensor.
-type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
-
-/// Deterministic noise in place of weights.
-fn noise(name: &str, shape: Vec<usize>) -> (String, (Vec<usize>, Vec<f32>)) {
-    let seed: usize = name.bytes().map(usize::from).sum();
-    let count = shape.iter().product();
-    let value = |at: usize| (((at + seed) * 7919 + 13) % 1009) as f32 / 1009.0 - 0.5;
-    (name.into(), (shape, (0..count).map(value).collect()))
-}
-
-fn bert_tensors() -> Tensors {
-    let mut shapes: Vec<(String, Vec<usize>)> = vec![
-        ("embeddings.word_embeddings.weight".into(), vec![6, 8]),
-        ("embeddings.position_embeddings.weight".into(), vec![10, 8]),
-        ("embeddings.token_type_embeddings.weight".into(), vec![2, 8]),
-        ("embeddings.LayerNorm.weight".into(), vec![8]),
-        ("embeddings.LayerNorm.bias".into(), vec![8]),
-        ("pooler.dense.weight".into(), vec![8, 8]),
-    ];
-    for layer in 0..2 {
-        let mut add = |name: &str, rows: usize, cols: Option<usize>| {
-            let name = format!("encoder.layer.{layer}.{name}");
-            shapes.push((format!("{name}.bias"), vec![rows]));
-            shapes.push((format!("{name}.weight"), cols.map_or(vec![rows], |c| vec![rows, c])));
-        };
-        for part in ["query", "key", "value"] {
-            add(&format!("attention.self.{part}"), 8, Some(8));
-        }
-        add("attention.output.dense", 8, Some(8));
-        add("attention.output.LayerNorm", 8, None);
-        add("intermediate.dense", 12, Some(8));
-        add("output.dense", 8, Some(12));
-        add("output.LayerNorm", 8, None);
-    }
-    shapes.into_iter().map(|(name, shape)| noise(&name, shape)).collect()
-}
-
-fn llama_tensors() -> Tensors {
-    let mut shapes: Vec<(String, Vec<usize>)> = vec![
-        ("model.embed_tokens.weight".into(), vec![6, 8]),
-        ("model.norm.weight".into(), vec![8]),
-    ];
-    for layer in 0..2 {
-        for (name, shape) in [
-            ("input_layernorm", vec![8]),
-            ("post_attention_layernorm", vec![8]),
-            ("self_attn.q_proj", vec![16, 8]),
-            ("self_attn.k_proj", vec![8, 8]),
-            ("self_attn.v_proj", vec![8, 8]),
-            ("self_attn.o_proj", vec![8, 16]),
-            ("mlp.gate_proj", vec![12, 8]),
-            ("mlp.up_proj", vec![12, 8]),
-            ("mlp.down_proj", vec![8, 12]),
-        ] {
-            shapes.push((format!("model.layers.{layer}.{name}.weight"), shape));
-        }
-    }
-    shapes.into_iter().map(|(name, shape)| noise(&name, shape)).collect()
-}
-
-fn write_tensors(path: &Path, tensors: &Tensors, dtype: Dtype) {
-    let bytes: BTreeMap<&String, Vec<u8>> = tensors
-        .iter()
-        .map(|(name, (_, values))| {
-            let bytes = values.iter().flat_map(|&value| match dtype {
-                Dtype::F16 => f16::from_f32(value).to_le_bytes().to_vec(),
-                Dtype::BF16 => bf16::from_f32(value).to_le_bytes().to_vec(),
-                _ => value.to_le_bytes().to_vec(),
-            });
-            (name, bytes.collect())
-        })
-        .collect();
-    let views = tensors.iter().map(|(name, (shape, _))| {
-        (name, TensorView::new(dtype, shape.clone(), &bytes[name]).unwrap())
-    });
-    fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
-}
-
-fn tokenizer() -> Value {
-    json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
-        "model": {
-            "type": "WordLevel", "unk_token": "?",
-            "vocab": {"?": 0, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
-        }
-    })
-}
-
-/// Writes a folder, and returns it.
-fn folder(config: &str, tensors: &Tensors) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.json"), config).unwrap();
-    fs::write(folder.path().join("tokenizer.json"), tokenizer().to_string()).unwrap();
-    write_tensors(&folder.path().join("model.safetensors"), tensors, Dtype::F32);
-    folder
-}
 
 fn embedder(folder: &Path) -> Result<BertEmbedder, String> {
     let folder = Folder::open(folder).map_err(|error| error.to_string())?;
@@ -180,18 +74,7 @@ fn shards_and_sixteen_bits_load_as_one_file_does() {
         assert!(off.fold(0.0, f32::max) <= tolerance, "{found:?}");
     };
     let sharded = folder(BERT, &tensors);
-    fs::remove_file(sharded.path().join("model.safetensors")).unwrap();
-    let mut map = BTreeMap::new();
-    for (number, parity) in [(1, 0), (2, 1)] {
-        let file = format!("model-0000{number}-of-00002.safetensors");
-        let part = tensors.iter().enumerate().filter(|(at, _)| at % 2 == parity);
-        let part: Tensors =
-            part.map(|(_, (name, tensor))| (name.clone(), tensor.clone())).collect();
-        write_tensors(&sharded.path().join(&file), &part, Dtype::F32);
-        map.extend(part.into_keys().map(|name| (name, file.clone())));
-    }
-    let index = sharded.path().join("model.safetensors.index.json");
-    fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
+    let index = shard(sharded.path(), &tensors);
     close(sharded.path(), 0.0);
 
     for (dtype, tolerance) in [(Dtype::F16, 2e-3), (Dtype::BF16, 2e-2)] {
@@ -200,12 +83,12 @@ fn shards_and_sixteen_bits_load_as_one_file_does() {
     }
 
     // A truncated shard, and an index that names one that is not there.
-    let shard = sharded.path().join("model-00002-of-00002.safetensors");
-    let bytes = fs::read(&shard).unwrap();
-    fs::write(&shard, &bytes[..bytes.len() - 7]).unwrap();
+    let second = sharded.path().join("model-00002-of-00002.safetensors");
+    let bytes = fs::read(&second).unwrap();
+    fs::write(&second, &bytes[..bytes.len() - 7]).unwrap();
     let error = embedder(sharded.path()).unwrap_err();
     assert_names(&error, &["model-00002-of-00002.safetensors", "not a complete"]);
-    fs::remove_file(&shard).unwrap();
+    fs::remove_file(&second).unwrap();
     let error = embedder(sharded.path()).unwrap_err();
     assert_names(&error, &["index.json", "model-00002-of-00002.safetensors", "not there"]);
     fs::write(&index, r#"{"weight_map": {"a": "../other/model.safetensors"}}"#).unwrap();
