@@ -89,7 +89,7 @@ impl Activation {
         match self {
             Self::None => y,
             Self::Relu => burn::tensor::activation::relu(y),
-            Self::Gelu => burn::tensor::activation::gelu(y),
+            Self::Gelu => crate::gelu(y),
         }
     }
 }

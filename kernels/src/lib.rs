@@ -58,7 +58,8 @@ pub use conv2d::sparse_conv2d;
 pub use cost::Costs;
 pub use cpu::peak_gflops;
 pub use dense::{
-    BatchNormalized, batch_norm_relu, batch_norm_relu_train, dense_conv2d, lstm_sequence,
+    BatchNormalized, Unseen, attention, batch_norm_relu, batch_norm_relu_train, dense_conv2d, gelu,
+    lstm_sequence, rms_norm, swiglu,
 };
 pub use kernel_name::KernelName;
 pub use layout::{Activation, Layout, PackedShape};

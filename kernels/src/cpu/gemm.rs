@@ -14,6 +14,11 @@ impl<'a> View<'a> {
         Self { values, strides: [columns, 1] }
     }
 
+    /// Views `values` as a matrix whose rows and columns are so far apart.
+    pub(crate) fn strided(values: &'a [f32], strides: [usize; 2]) -> Self {
+        Self { values, strides }
+    }
+
     /// Swaps rows and columns.
     pub(crate) fn transposed(self) -> Self {
         let [row, column] = self.strides;

@@ -16,7 +16,7 @@ pub(crate) mod lstm_cell;
 pub(crate) mod masked;
 pub(crate) mod parallel;
 mod peak;
-mod polynomials;
+pub(crate) mod polynomials;
 mod run;
 pub(crate) mod simd;
 mod store;

@@ -23,13 +23,28 @@ const ERF_Q: [f32; 5] = [1.0, 5.229_263e-1, 1.207_973e-1, 1.555_060_1e-2, 1.097_
 pub(crate) unsafe fn gelu<S: Simd>(x: S::F) -> S::F {
     // SAFETY: guaranteed by the caller.
     unsafe {
+        let half = S::fma(x, S::splat(0.5), S::zero());
+        S::fma(half, erf_of_normal::<S>(x), half)
+    }
+}
+
+/// Computes `Φ(x)`, where Φ is the normal distribution.
+#[inline(always)]
+unsafe fn cumulated<S: Simd>(x: S::F) -> S::F {
+    // SAFETY: guaranteed by the caller.
+    unsafe { S::fma(S::splat(0.5), erf_of_normal::<S>(x), S::splat(0.5)) }
+}
+
+/// Computes `erf(x / √2)`.
+#[inline(always)]
+unsafe fn erf_of_normal<S: Simd>(x: S::F) -> S::F {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
         let scaled = S::fma(x, S::splat(std::f32::consts::FRAC_1_SQRT_2), S::zero());
         let t = S::max(S::splat(-4.0), S::min(S::splat(4.0), scaled));
         let square = S::fma(t, t, S::zero());
         let (p, q) = (horner::<S, 7>(&ERF_P, square), horner::<S, 5>(&ERF_Q, square));
-        let erf = S::div(S::fma(t, p, S::zero()), q);
-        let half = S::fma(x, S::splat(0.5), S::zero());
-        S::fma(half, erf, half)
+        S::div(S::fma(t, p, S::zero()), q)
     }
 }
 
@@ -64,6 +79,48 @@ pub(crate) unsafe fn sigmoid<S: Simd>(x: S::F) -> S::F {
     unsafe {
         let half = S::splat(0.5);
         S::fma(half, tanh::<S>(S::fma(x, half, S::zero())), half)
+    }
+}
+
+/// Coefficients of the exponential function, approximated by a polynomial on `[-ln 2 / 2, ln 2 / 2]` with a relative
+/// error of 2e-8: its Taylor series, cut off. Lowest power first.
+const EXP: [f32; 8] =
+    [1.0, 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0];
+
+/// Computes `exp x`, with `x` limited to `[-87, 88]`, where it is a normal number.
+///
+/// # Safety
+/// Same as for [`Simd`].
+#[inline(always)]
+pub(crate) unsafe fn exp<S: Simd>(x: S::F) -> S::F {
+    // ln 2 in two parts, the first with few bits: `n · LN_2.0` is exact.
+    const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
+    // Adding it rounds to a whole number.
+    const ROUND: f32 = 12_582_912.0;
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let x = S::max(S::splat(-87.0), S::min(S::splat(88.0), x));
+        let rounded = S::fma(x, S::splat(std::f32::consts::LOG2_E), S::splat(ROUND));
+        let n = S::add(rounded, S::splat(-ROUND));
+        let rest = S::fma(n, S::splat(-LN_2.0), x);
+        let rest = S::fma(n, S::splat(-LN_2.1), rest);
+        S::scale(horner::<S, 8>(&EXP, rest), n)
+    }
+}
+
+/// Computes the derivative of [`gelu`], `Φ(x) + x φ(x)`, with the density φ of the normal distribution.
+///
+/// # Safety
+/// Same as for [`Simd`].
+#[inline(always)]
+pub(crate) unsafe fn gelu_derivative<S: Simd>(x: S::F) -> S::F {
+    const DENSITY_AT_0: f32 = 0.398_942_3;
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let square = S::fma(x, x, S::zero());
+        let density = exp::<S>(S::fma(square, S::splat(-0.5), S::zero()));
+        let slope = S::fma(S::fma(x, S::splat(DENSITY_AT_0), S::zero()), density, S::zero());
+        S::add(cumulated::<S>(x), slope)
     }
 }
 

@@ -165,7 +165,7 @@ impl BertLayer {
         if let Some(padding) = padding {
             input = input.mask_pad(padding.clone());
         }
-        let context = self.dropout.forward(self.attention.forward(input).context);
+        let context = self.dropout.forward(self.attention.forward_context(input));
         let x = self.attention_norm.forward(x + context);
         let y = self.dropout.forward(self.feed_forward.forward(x.clone()));
         self.feed_forward_norm.forward(x + y)

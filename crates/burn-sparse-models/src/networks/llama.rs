@@ -6,7 +6,7 @@ use burn_sparse::nn::attention::{
     GroupedQueryAttention, GroupedQueryAttentionConfig, KeyValueCache,
 };
 use burn_sparse::nn::transformer::{GatedFeedForward, GatedFeedForwardConfig};
-use burn_sparse::nn::{Linear, LinearConfig, Rotary};
+use burn_sparse::nn::{Linear, LinearConfig, Rotary, rms_norm};
 
 /// Configuration of a [`Llama`] decoder.
 #[derive(Config, Debug)]
@@ -149,12 +149,12 @@ impl Llama {
         let rotary = Rotary::new(self.theta, self.d_head, range, &tokens.device());
         let mut x = self.embedding.forward(tokens);
         for (layer, cache) in self.layers.iter().zip(&mut cache.layers) {
-            let attended = layer.attention_norm.forward(x.clone());
+            let attended = rms_norm(&layer.attention_norm, x.clone());
             x = x + layer.attention.forward(attended, &rotary, keep.then_some(cache));
-            x = x.clone() + layer.feed_forward.forward(layer.feed_forward_norm.forward(x));
+            x = x.clone() + layer.feed_forward.forward(rms_norm(&layer.feed_forward_norm, x));
             after_layer(&x);
         }
-        self.norm.forward(x)
+        rms_norm(&self.norm, x)
     }
 
     /// Computes the scores of the token after each position.

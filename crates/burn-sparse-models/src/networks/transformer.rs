@@ -232,7 +232,7 @@ impl Transformer {
                 Some(pad) => input.mask_pad(pad.clone()),
                 None => input,
             };
-            let x = x + layer.dropout.forward(layer.attention.forward(input).context);
+            let x = x + layer.dropout.forward(layer.attention.forward_context(input));
             layer.feed_forward.forward(x)
         });
         self.encoder_norm.forward(x)

@@ -244,7 +244,7 @@ impl TransformerEncoderLayer {
             false => (&self.norm_1, &self.norm_2),
         };
         let attention =
-            |x| self.mha.forward(MhaInput::self_attn(x).masked(mask_pad, mask_attn)).context;
+            |x| self.mha.forward_context(MhaInput::self_attn(x).masked(mask_pad, mask_attn));
         let x = residual(input, first, dropout, |x| attention_norm.forward(x), attention);
         residual(x, first, dropout, |x| feed_forward_norm.forward(x), |x| self.pwff.forward(x))
     }

@@ -3,6 +3,7 @@ use burn::module::Module;
 use burn::nn::Initializer;
 use burn::tensor::activation::silu;
 use burn::tensor::{Device, Tensor};
+use burn_sparse_kernels::swiglu;
 
 use super::fused::Fusion;
 use super::linear::{Linear, LinearConfig};
@@ -68,8 +69,11 @@ impl GatedFeedForward {
     /// Panics if the last axis of `x` is not `d_model`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let both = self.gate_up.of([&self.gate, &self.up].into_iter()).forward(x);
-        let d_ff = both.dims()[D - 1] / 2;
-        let gate = silu(both.clone().narrow(D - 1, 0, d_ff));
-        self.down.forward(gate * both.narrow(D - 1, d_ff, d_ff))
+        let gated = swiglu(&both).unwrap_or_else(|| {
+            let d_ff = both.dims()[D - 1] / 2;
+            let gate = silu(both.clone().narrow(D - 1, 0, d_ff));
+            gate * both.narrow(D - 1, d_ff, d_ff)
+        });
+        self.down.forward(gated)
     }
 }

@@ -3,6 +3,7 @@ use burn::module::Module;
 use burn::nn::Initializer;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Device, Int, Tensor, assert_shape};
+use burn_sparse_kernels::{Unseen, attention};
 
 use super::fused::Fusion;
 use super::linear::{Linear, LinearConfig};
@@ -114,14 +115,14 @@ impl GroupedQueryAttention {
         let projected = self.query_key_value.of(layers.into_iter()).forward(x);
         let (queries, keys) = (self.n_heads * self.d_head, self.n_key_value_heads * self.d_head);
         assert_shape!(projected, [batch, positions, queries + 2 * keys]);
-        let heads = |from: usize, heads: usize| {
-            let part = projected.clone().narrow(2, from, heads * self.d_head);
-            part.reshape([batch, positions, heads, self.d_head]).swap_dims(1, 2)
-        };
-        let query = rotary.apply(heads(0, self.n_heads));
+        let shared = self.n_key_value_heads;
+        let all = projected.reshape([batch, positions, self.n_heads + 2 * shared, self.d_head]);
+        let heads = |from, heads| all.clone().narrow(2, from, heads).swap_dims(1, 2);
+        let turned = rotary.apply(heads(0, self.n_heads + shared));
+        let query = turned.clone().narrow(1, 0, self.n_heads);
         let mut all = KeyValueCache {
-            key: rotary.apply(heads(queries, self.n_key_value_heads)),
-            value: heads(queries + keys, self.n_key_value_heads),
+            key: turned.narrow(1, self.n_heads, shared),
+            value: heads(self.n_heads + shared, shared),
         };
         if let Some(cache) = cache {
             if let Some(before) = cache.take() {
@@ -139,6 +140,12 @@ impl GroupedQueryAttention {
     fn context(&self, query: Tensor<4>, KeyValueCache { key, value }: KeyValueCache) -> Tensor<3> {
         let [batch, heads, positions, d_head] = query.dims();
         let [_, shared, seen, _] = key.dims();
+        let unseen = Unseen { padding: None, score: f32::NEG_INFINITY, causal: true };
+        if !query.is_autodiff()
+            && let Some(context) = attention(&query, &key, &value, unseen)
+        {
+            return context;
+        }
         let group = heads / shared;
         // The heads of a group read the same keys: they are rows of one product.
         let query = query * (1.0 / (d_head as f64).sqrt());

@@ -3,6 +3,7 @@ use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
 use burn::nn::{Dropout, Initializer};
 use burn::tensor::activation::{quiet_softmax, softmax};
 use burn::tensor::{Bool, Device, Tensor, assert_shape};
+use burn_sparse_kernels::{Unseen, attention};
 
 use super::fused::Fusion;
 use super::linear::Linear;
@@ -208,6 +209,35 @@ impl MultiHeadAttention {
             }
         };
         self.attend(query, &cache, &mask)
+    }
+
+    /// Applies the layer and returns its context alone. Without the weights, attention is one operator on the CPU without
+    /// autodiff.
+    ///
+    /// # Shapes
+    /// As [`Self::forward`].
+    ///
+    /// # Panics
+    /// As [`Self::forward`].
+    pub fn forward_context(&self, input: MhaInput) -> Tensor<3> {
+        let plain = input.key_value.is_none() && input.mask.attn.is_none() && !self.quiet_softmax;
+        if !plain || input.query.is_autodiff() {
+            return self.forward(input).context;
+        }
+        let [batch, positions, _] = input.query.dims();
+        assert_shape!(input.query, [_, _, self.d_model]);
+        let layers = [&self.query, &self.key, &self.value];
+        let all = self.query_key_value.of(layers.into_iter()).forward(input.query);
+        let all = all.reshape([batch, positions, 3 * self.n_heads, self.d_k]);
+        let heads =
+            |at: usize| all.clone().narrow(2, at * self.n_heads, self.n_heads).swap_dims(1, 2);
+        let [query, key, value] = [heads(0), heads(1), heads(2)];
+        let padding = input.mask.pad.as_ref();
+        let unseen = Unseen { padding, score: self.min_float as f32, causal: false };
+        match attention(&query, &key, &value, unseen) {
+            Some(context) => self.output.forward(context),
+            None => self.attend(query, &KeyValueCache { key, value }, &input.mask).context,
+        }
     }
 
     /// Applies the layer with a cache, as burn-nn's layer does: every call takes the whole sequences and computes their last

@@ -38,6 +38,7 @@ mod mha_cache;
 mod packed;
 mod recurrent;
 mod residual;
+mod rms_norm;
 mod rotary;
 
 /// Attention layers.
@@ -81,4 +82,5 @@ pub use linear::{Linear, LinearConfig};
 pub(crate) use packed::PackInto;
 pub use packed::PackedParam;
 pub use recurrent::{Gate, Lstm, LstmCell, LstmConfig};
+pub use rms_norm::rms_norm;
 pub use rotary::Rotary;

@@ -62,6 +62,14 @@ impl Simd for Avx2 {
         // SAFETY: as in `zero`.
         unsafe { _mm256_div_ps(a, b) }
     }
+    #[inline(always)]
+    unsafe fn scale(x: Self::F, n: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)))
+        }
+    }
 
     #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> Self::F {

@@ -77,6 +77,11 @@ impl Simd for Avx512 {
         // SAFETY: as in `zero`.
         unsafe { _mm512_div_ps(a, b) }
     }
+    #[inline(always)]
+    unsafe fn scale(x: Self::F, n: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_scalef_ps(x, n) }
+    }
 
     #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> Self::F {

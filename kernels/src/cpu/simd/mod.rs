@@ -51,6 +51,8 @@ pub(crate) trait Simd: Copy + 'static {
 
     unsafe fn min(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn div(a: Self::F, b: Self::F) -> Self::F;
+    /// Returns `x · 2ⁿ` for whole numbers `n` from -126 to 127.
+    unsafe fn scale(x: Self::F, n: Self::F) -> Self::F;
 
     /// Loads the first `count` lanes from memory and sets the others to zero.
     #[inline(always)]

@@ -63,6 +63,14 @@ impl Simd for Neon {
         unsafe { vdivq_f32(a, b) }
     }
     #[inline(always)]
+    unsafe fn scale(x: Self::F, n: Self::F) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let exponent = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
+            vmulq_f32(x, vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent)))
+        }
+    }
+    #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> Self::F {
         // SAFETY: as in `zero`. A bf16 is the upper half of its f32.
         unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from.cast()))) }

@@ -52,6 +52,10 @@ impl Simd for Scalar {
     unsafe fn div(a: Self::F, b: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i] / b[i])
     }
+    #[inline(always)]
+    unsafe fn scale(x: Self::F, n: Self::F) -> Self::F {
+        std::array::from_fn(|i| x[i] * f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
+    }
 
     type Index = [u32; 4];
 

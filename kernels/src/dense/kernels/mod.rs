@@ -1,12 +1,18 @@
 //! CPU kernels of the dense operators, on slices.
 
+mod attention;
 mod batch_norm;
 mod channel;
 mod conv2d;
+mod elementwise;
 mod lstm_sequence;
 mod pointwise;
+mod rms_norm;
 mod windows;
 
+pub(super) use attention::{Attention, Heads};
 pub(super) use batch_norm::{BatchNorm, Statistics};
 pub(super) use conv2d::DenseConv2d;
+pub(super) use elementwise::{Function, Rows, apply};
 pub(super) use lstm_sequence::Sequence;
+pub(super) use rms_norm::rms_norm;
