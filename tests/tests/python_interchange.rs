@@ -3,22 +3,32 @@
 //! Needs a Python with numpy and safetensors: `PYTHON=… cargo test --test python_interchange -- --ignored`
 //! (`.ci/run` makes one).
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse::checkpoint::{Checkpoint, Format};
+use burn_sparse::pattern::Pattern;
+use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::Mlp;
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, TokenBatch, Weights};
+use burn_sparse_run::pretrained::prune_folder;
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{ImageTask, Task};
+use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors, folder, llama_tensors, shard};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
 fn python(what: &str, folder: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/interchange.py");
+    script("interchange.py", &[what.as_ref(), folder.as_os_str()]);
+}
+
+fn script(name: &str, arguments: &[&OsStr]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(name);
     let python = std::env::var("PYTHON").unwrap_or("python3".into());
-    let done = Command::new(python).arg(script).arg(what).arg(folder).status().unwrap();
-    assert!(done.success(), "interchange.py {what}");
+    let done = Command::new(python).arg(script).args(arguments).status().unwrap();
+    assert!(done.success(), "{name} {arguments:?}");
 }
 
 fn tensor(file: &Path, name: &str, device: &Device) -> Tensor<2> {
@@ -104,4 +114,43 @@ fn what_is_exported_computes_the_same_in_python() {
 fn a_reader_made_from_the_specification_reads_the_golden_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     python("golden", &root.join("../crates/burn-sparse-pattern/tests/golden"));
+}
+
+#[test]
+#[ignore = "needs Python"]
+fn exported_hugging_face_folders_compute_in_numpy_what_our_packed_models_do() {
+    let tokens = [1_u32, 3, 2, 5, 4, 1, 0];
+    for (config, tensors) in [(BERT, bert_tensors()), (LLAMA, llama_tensors())] {
+        let original = folder(config, &tensors);
+        if config == LLAMA {
+            shard(original.path(), &tensors);
+        }
+        let place = tempfile::tempdir().unwrap();
+        let [packed, dense] = ["packed", "dense"].map(|name| place.path().join(name));
+        let opened = Folder::open(original.path()).unwrap();
+        let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
+        let checkpoint = prune_folder(&opened, &rule, 0, &packed).unwrap();
+        let packed = Folder::open(&packed).unwrap();
+        packed.export(&checkpoint, &dense).unwrap();
+        let device = Device::flex();
+        let output = if config == BERT {
+            let model = BertEmbedder::load(&packed, Weights::Packed, &device).unwrap();
+            let batch = TokenBatch::new(&[&tokens], &device);
+            model.model().embed(batch.ids, None).into_data().try_into_vec::<f32>().unwrap()
+        } else {
+            let model = CausalLm::load(&packed, Weights::Packed, &device).unwrap();
+            model.next_log_probabilities(&tokens).unwrap()
+        };
+        let bytes =
+            |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let ids: Vec<u8> = tokens.iter().flat_map(|&id| i64::from(id).to_le_bytes()).collect();
+        let values = bytes(&output);
+        let views = [
+            ("tokens", TensorView::new(Dtype::I64, vec![tokens.len()], &ids).unwrap()),
+            ("output", TensorView::new(Dtype::F32, vec![output.len()], &values).unwrap()),
+        ];
+        let expected = safetensors::serialize(views, None).unwrap();
+        std::fs::write(dense.join("expected.safetensors"), expected).unwrap();
+        script("huggingface.py", &[dense.as_os_str()]);
+    }
 }

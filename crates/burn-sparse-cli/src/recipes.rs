@@ -9,7 +9,7 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [(&str, &str); 9] = built_in!(
+const BUILT_IN: [(&str, &str); 11] = built_in!(
     "quickstart",
     "mnist-mlp-unstructured",
     "mnist-mlp-balanced",
@@ -18,6 +18,8 @@ const BUILT_IN: [(&str, &str); 9] = built_in!(
     "cifar10-resnet-shfl-bw",
     "cifar10-vgg-shfl-bw",
     "lstm-lm-balanced",
+    "minilm-sts-balanced",
+    "minilm-sts-shfl-bw",
     "translation-shfl-bw",
 );
 

@@ -198,6 +198,13 @@ fn every_recipe_of_the_project_can_be_planned() {
             continue;
         }
         let output = run(Path::new("."), &["plan", path.to_str().unwrap()]);
+        if std::fs::read_to_string(&path).unwrap().contains("\nmodel = ")
+            && !output.status.success()
+        {
+            // The pretrained model is not in this machine's cache.
+            assert_refused(&output, &["hf download"]);
+            continue;
+        }
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         seen += 1;
     }

@@ -125,7 +125,7 @@ fn with_pretrained<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Out
     if !embeds && data.text.is_none() && trains {
         return Err(key("data.text", "trains on a text: name one"));
     }
-    let folder = Folder::open(model)?;
+    let folder = Folder::find(model)?;
     match folder.config().clone() {
         ModelConfig::Bert(config) if embeds => {
             Ok(visitor.visit(SentenceEmbeddingTask::new(folder, config, data)))

@@ -31,7 +31,7 @@ pub(crate) struct EmbedArguments {
 
 pub(crate) fn embed(arguments: &EmbedArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, None)?;
-    let folder = Folder::open(&arguments.folder)?;
+    let folder = Folder::find(&arguments.folder)?;
     costs::install()?;
     let text = match &arguments.input {
         Some(path) => std::fs::read_to_string(path)

@@ -37,7 +37,7 @@ pub(crate) struct GenerateArguments {
 
 pub(crate) fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
     let device = device(&arguments.device, None)?;
-    let folder = Folder::open(&arguments.folder)?;
+    let folder = Folder::find(&arguments.folder)?;
     costs::install()?;
     let sampling = match arguments.temperature {
         None => Sampling::Greedy,

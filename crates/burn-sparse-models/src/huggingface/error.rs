@@ -7,6 +7,15 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PretrainedError {
+    /// There is no such folder, and no model of this name in the hub's cache.
+    #[error(
+        "there is no folder {name}, and no model of this name in the cache of the Hugging Face hub: name a folder with \
+         config.json, tokenizer.json and model.safetensors, or fetch the model with `hf download {name}`"
+    )]
+    NotFound {
+        /// Folder, or name on the hub.
+        name: PathBuf,
+    },
     /// A file of the folder is missing.
     #[error(
         "{folder} has no {file}: expected a Hugging Face folder with config.json, tokenizer.json, and \

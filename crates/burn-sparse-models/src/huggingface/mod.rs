@@ -4,6 +4,7 @@
 //! [`Folder`] checks the configuration and finds the files; [`BertEmbedder`] and [`CausalLm`] are models with their
 //! tokenizers. A folder whose `model.safetensors` is a packed checkpoint runs the same way, on sparse kernels.
 
+mod cache;
 mod config;
 mod embedder;
 mod error;

@@ -33,7 +33,8 @@ pub struct Recipe {
     pub version: u32,
     /// Name of the task.
     pub task: String,
-    /// Pretrained model of `sentence-embedding` and `causal-lm`: a Hugging Face folder.
+    /// Pretrained model of `sentence-embedding` and `causal-lm`: a Hugging Face folder, or a name on the hub
+    /// (`owner/model`) that is in its cache on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
     /// Seed of weights, data order, and mask search.
