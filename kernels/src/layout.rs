@@ -1,5 +1,3 @@
-use burn::tensor::Tensor;
-
 /// Layout of the kept values of a `[rows, cols]` weight for kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -81,15 +79,4 @@ pub enum Activation {
     Relu,
     /// `y Φ(y)` with the normal distribution Φ: the exact GELU, not the tanh approximation.
     Gelu,
-}
-
-impl Activation {
-    /// Applies the activation as a separate operation.
-    pub fn apply<const D: usize>(self, y: Tensor<D>) -> Tensor<D> {
-        match self {
-            Self::None => y,
-            Self::Relu => burn::tensor::activation::relu(y),
-            Self::Gelu => crate::gelu(y),
-        }
-    }
 }

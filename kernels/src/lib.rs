@@ -34,6 +34,7 @@
 //! # Ok::<(), burn_sparse_pattern::PatternError>(())
 //! ```
 
+mod activation;
 mod calibrate;
 mod choice;
 mod conv2d;

@@ -9,7 +9,7 @@ use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::Classifier;
 use rand_chacha::ChaCha8Rng;
 
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::task::{Loss, Samples, Task, Teacher};
 use crate::{Metric, constant, scalar};
 

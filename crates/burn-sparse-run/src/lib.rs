@@ -25,18 +25,21 @@ pub mod pretrained;
 pub mod recipe;
 pub mod report;
 pub mod run;
+mod run_error;
 mod scalar;
 pub mod sweep;
 mod task;
+mod task_error;
 mod tasks;
 pub mod translation;
 
-pub use catalog::{TaskError, TaskVisitor, with_task};
+pub use catalog::{TaskVisitor, with_task};
 pub use classification::Classification;
 pub(crate) use constant::constant;
 pub use metric::Metric;
 pub(crate) use scalar::scalar;
 pub use task::{Loss, Samples, Task, Teacher};
+pub use task_error::TaskError;
 pub use tasks::{
     CausalLmTask, Cifar10Task, EmbeddingData, ImageTask, LanguageData, LstmLmTask,
     SentenceEmbeddingTask, Sentences, TranslationTask,

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::Metric;
 use crate::recipe::Distill;
-use crate::run::RunError;
+use crate::run_error::RunError;
 
 /// Training samples of a step.
 #[derive(Debug, Clone, Copy)]

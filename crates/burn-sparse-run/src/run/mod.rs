@@ -4,7 +4,6 @@
 //! resume in the middle of an epoch with bitwise identical results.
 
 mod epochs;
-mod error;
 mod finish;
 mod folder;
 mod freeze;
@@ -18,7 +17,7 @@ mod source;
 mod state;
 mod train;
 
-pub use error::RunError;
+pub use crate::run_error::RunError;
 pub use finish::Trained;
 pub use folder::RunFolder;
 pub use observer::{EpochReport, Observer, Phase};

@@ -9,7 +9,7 @@ use burn_sparse_models::{Llama, LlamaConfig};
 use super::square_head::square_head;
 use crate::pretrained::{Windows, perplexity};
 use crate::recipe::DataConfig;
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::{Loss, Metric, Samples, Task, Teacher, constant};
 
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.

@@ -10,7 +10,7 @@ use super::by_length::by_length;
 use super::square_head::square_head;
 use crate::pretrained::similarity;
 use crate::recipe::DataConfig;
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::{Loss, Metric, Samples, Task, Teacher, constant};
 
 /// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.

@@ -9,8 +9,8 @@ use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::huggingface::PretrainedError;
 use thiserror::Error;
 
-use crate::TaskError;
 use crate::recipe::RecipeError;
+use crate::task_error::TaskError;
 
 /// Failure of a run.
 #[derive(Debug, Error)]
