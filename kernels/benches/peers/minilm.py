@@ -1,6 +1,6 @@
 """MiniLM as we run it, dense and packed, beside ONNX Runtime in f32 and int8, in one run.
 
-    minilm.py DENSE PACKED --ours COMMAND...
+    minilm.py DENSE PACKED --ours COMMAND
 
 The graph is built here from the folder's own configuration and weights, with the operators that exporters write, and
 optimized by ONNX Runtime. Rounds take turns; a number is the median of the rounds. Prints one JSON object.
@@ -9,6 +9,7 @@ optimized by ONNX Runtime. Rounds take turns; a number is the median of the roun
 import argparse
 import json
 import pathlib
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -102,7 +103,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dense", type=pathlib.Path)
     parser.add_argument("packed", type=pathlib.Path)
-    parser.add_argument("--ours", nargs="+", required=True, help="the command of the bench `pretrained`")
+    parser.add_argument("--ours", required=True, help="the command of the bench `pretrained`")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -117,7 +118,7 @@ def main():
             times.setdefault(cell, {}).setdefault(name, []).append(value)
 
         for _ in range(arguments.rounds):
-            command = [*arguments.ours, str(arguments.dense), str(arguments.packed)]
+            command = [*shlex.split(arguments.ours), str(arguments.dense), str(arguments.packed)]
             ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
             for batch, length in CELLS:
                 cell = f"{batch}x{length}"

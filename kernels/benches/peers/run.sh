@@ -3,8 +3,9 @@
 #
 #   kernels/benches/peers/run.sh [peers.py's options] > table.md
 #   kernels/benches/peers/run.sh mnist-mlp SWEEP [mnist_mlp.py's options] > recipes/results/mnist-mlp.json
+#   kernels/benches/peers/run.sh minilm DENSE PACKED [minilm.py's options]
 #
-# The first times layers, the second the models of a sweep over MNIST's MLP.
+# The first times layers, the second the models of a sweep over MNIST's MLP, the third MiniLM's folders.
 # Installs ONNX Runtime, MKL and DeepSparse (which needs older versions of the rest, so apart) from the
 # Python registry into an environment that is thrown away. DeepSparse is under an evaluation licence.
 set -euo pipefail
@@ -19,6 +20,15 @@ fi
 cargo build --release --workspace >&2
 environments=$(mktemp -d)
 trap 'rm -rf "$environments"' EXIT
+if [ "${1:-}" = minilm ]; then
+    shift
+    python3 -m venv "$environments/peers"
+    "$environments/peers/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+        onnxruntime==1.32.* onnx numpy safetensors >&2
+    "$environments/peers/bin/python" "$here/minilm.py" "$@" \
+        --ours 'cargo bench --quiet --workspace --bench pretrained --'
+    exit
+fi
 for name in peers deepsparse; do
     python3 -m venv "$environments/$name"
 done

@@ -1,6 +1,8 @@
 use burn::tensor::{Device, Tensor};
 
-use super::{Architecture, Folder, ModelConfig, PretrainedError, TokenBatch, Tokenizer, Weights};
+use super::{
+    Architecture, Folder, ModelConfig, PretrainedError, SentenceTokenizer, TokenBatch, Weights,
+};
 use crate::networks::Bert;
 
 /// Sentence embedder: a BERT encoder with its tokenizer, mean pooling and vectors of length one.
@@ -19,8 +21,7 @@ use crate::networks::Bert;
 #[derive(Debug)]
 pub struct BertEmbedder {
     model: Bert,
-    tokenizer: Tokenizer,
-    context: usize,
+    tokenizer: SentenceTokenizer,
     batch: usize,
     device: Device,
 }
@@ -48,9 +49,8 @@ impl BertEmbedder {
     /// # Errors
     /// When the folder asks for another pooling, or its files cannot be read.
     pub fn new(folder: &Folder, model: Bert, device: &Device) -> Result<Self, PretrainedError> {
-        folder.refuse_other_pooling()?;
-        let (tokenizer, context) = (folder.tokenizer()?, folder.longest_sentence()?);
-        Ok(Self { model, tokenizer, context, batch: 32, device: device.clone() })
+        let tokenizer = SentenceTokenizer::read(folder)?;
+        Ok(Self { model, tokenizer, batch: 32, device: device.clone() })
     }
 
     /// Sets the number of texts that run together (32 by default).
@@ -73,7 +73,7 @@ impl BertEmbedder {
     pub fn embed<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Vec<f32>>, PretrainedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         for text in texts {
-            tokens.push(self.encode(text.as_ref())?);
+            tokens.push(self.tokenizer.encode(text.as_ref())?);
         }
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|&at| tokens[at].len());
@@ -88,24 +88,6 @@ impl BertEmbedder {
             }
         }
         Ok(vectors)
-    }
-
-    /// Returns the tokens of a text, cut to the model's limit but for its last one, which ends it.
-    ///
-    /// # Errors
-    /// When the tokenizer cannot process the text, or finds no tokens in it.
-    pub fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
-        let mut tokens = self.tokenizer.encode(text)?;
-        if let Some(&end) = tokens.last()
-            && tokens.len() > self.context
-        {
-            tokens.truncate(self.context - 1);
-            tokens.push(end);
-        }
-        match tokens.is_empty() {
-            true => Err(PretrainedError::Input(format!("no tokens in {text:?}"))),
-            false => Ok(tokens),
-        }
     }
 }
 

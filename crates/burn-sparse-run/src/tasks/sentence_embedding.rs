@@ -2,7 +2,9 @@ use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_sparse_datasets::{DatasetError, stsb};
-use burn_sparse_models::huggingface::{BertEmbedder, Folder, TokenBatch, Weights};
+use burn_sparse_models::huggingface::{
+    BertEmbedder, Folder, SentenceTokenizer, TokenBatch, Weights,
+};
 use burn_sparse_models::{Bert, BertConfig};
 use rand_chacha::ChaCha8Rng;
 
@@ -92,10 +94,8 @@ impl Task for SentenceEmbeddingTask {
     }
 
     fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<EmbeddingData, RunError> {
-        let device = Device::flex();
-        // Only the tokenizer is used.
-        let embedder = self.embedder(self.config.init(&device), &device)?;
-        let encode = |text: &str| Ok(embedder.encode(text)?);
+        let tokenizer = SentenceTokenizer::read(&self.folder)?;
+        let encode = |text: &str| Ok(tokenizer.encode(text)?);
         let samples = samples(folder, self.data.text.as_deref(), encode)?;
         Ok(EmbeddingData { samples, test: stsb::load(folder, stsb::Part::Test)? })
     }

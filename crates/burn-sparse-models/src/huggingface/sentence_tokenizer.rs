@@ -1,0 +1,37 @@
+use super::{Folder, PretrainedError, Tokenizer};
+
+/// Tokenizer of a sentence embedder, with the largest number of tokens that the model takes.
+#[derive(Debug)]
+pub struct SentenceTokenizer {
+    tokenizer: Tokenizer,
+    context: usize,
+}
+
+impl SentenceTokenizer {
+    /// Reads the tokenizer of a folder.
+    ///
+    /// # Errors
+    /// When the folder asks for another pooling than the mean, or its files cannot be read.
+    pub fn read(folder: &Folder) -> Result<Self, PretrainedError> {
+        folder.refuse_other_pooling()?;
+        Ok(Self { tokenizer: folder.tokenizer()?, context: folder.longest_sentence()? })
+    }
+
+    /// Returns the tokens of a text, cut to the model's limit but for its last one, which ends it.
+    ///
+    /// # Errors
+    /// When the tokenizer cannot process the text, or finds no tokens in it.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
+        let mut tokens = self.tokenizer.encode(text)?;
+        if let Some(&end) = tokens.last()
+            && tokens.len() > self.context
+        {
+            tokens.truncate(self.context - 1);
+            tokens.push(end);
+        }
+        match tokens.is_empty() {
+            true => Err(PretrainedError::Input(format!("no tokens in {text:?}"))),
+            false => Ok(tokens),
+        }
+    }
+}
