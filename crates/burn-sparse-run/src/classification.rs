@@ -16,7 +16,7 @@ use crate::{Metric, constant, scalar};
 /// Number of test samples per batch.
 const TEST_BATCH: usize = 500;
 
-/// Task whose model scores classes: a [`Task`] with the model's own loss, distilled by its scores.
+/// Task whose model scores classes: a [`Task`] with the loss that the model's `InferenceStep` returns, distilled by its scores.
 pub trait Classification {
     /// Model.
     type Model: Classifier;
