@@ -54,7 +54,7 @@ fn attention_is_that_of_burns_operators_whatever_the_shape() {
         let query = noise(1, [batch, heads, queries, d_head], &device) / 3.0;
         let key = noise(2, [batch, shared, keys, d_head], &device) / 3.0;
         let value = noise(3, [batch, shared, keys, d_head], &device);
-        let padded: Vec<bool> = (0..batch * keys).map(|at| at % keys >= 1 + at / keys).collect();
+        let padded: Vec<bool> = (0..batch * keys).map(|at| at % keys > at / keys).collect();
         let padded = Tensor::from_data(TensorData::new(padded, [batch, keys]), &device);
         for (padding, causal) in [(None, false), (None, true), (Some(&padded), false)] {
             let unseen = Unseen { padding, score: -1e4, causal };
