@@ -73,7 +73,7 @@ fn heads_may_be_views_of_one_product() {
     let all = product.reshape([2, 9, 3 * heads, d_head]);
     let part = |from: usize| all.clone().narrow(2, from, heads).swap_dims(1, 2);
     let [query, key, value] = [part(0), part(heads), part(2 * heads)];
-    let unseen = Unseen::default();
+    let unseen = Unseen { padding: None, score: 0.0, causal: false };
     let found = attention(&query, &key, &value, unseen).unwrap();
     assert_close(found, expected(&query, &key, &value, unseen), "views");
 }

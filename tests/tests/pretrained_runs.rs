@@ -84,6 +84,7 @@ impl Place {
         for file in ["train.txt", "test.txt"] {
             fs::write(data.path().join(file), &text).unwrap();
         }
+        fs::write(data.path().join("short.txt"), "a b c").unwrap();
         let tensors = if config == BERT { bert_tensors() } else { llama_tensors() };
         Self { data, model: folder(config, &tensors) }
     }
@@ -198,7 +199,16 @@ fn an_exported_model_has_the_names_and_shards_of_the_original() {
         };
         assert_eq!(names(&out), names(place.model.path()));
     }
-    assert!(Folder::open(&out).is_ok());
+    // Weights that are there would be read in place of the new ones.
+    let checkpoint = model.packed().unwrap().unwrap();
+    let error = model.export(&checkpoint, &out).unwrap_err().to_string();
+    assert!(error.contains("already holds a model"), "{error}");
+    // An index never leads out of the folder.
+    let index = place.run("run").model().join("model.safetensors.index.json");
+    fs::write(index, r#"{"weight_map": {"embeddings.LayerNorm.bias": "../x"}}"#).unwrap();
+    let error =
+        model.export(&checkpoint, &place.data.path().join("other")).unwrap_err().to_string();
+    assert!(error.contains("../x"), "{error}");
     BertEmbedder::load(&Folder::open(&out).unwrap(), Weights::Dense, &Device::flex()).unwrap();
 }
 
@@ -249,8 +259,9 @@ fn recipes_that_do_not_fit_their_pretrained_model_are_refused_before_anything_is
     assert!(error.contains("`model`"), "{error}");
     for (sets, hint) in [
         (&["data.text=nothing.txt"][..], "nothing.txt"),
-        (&["data.length=1000"], "train.txt"),
-        (&["data.context=11", "data.windows=1"], "context of 10"),
+        (&["data.context=9", "data.test=short.txt"], "short.txt"),
+        (&["data.context=11"], "data.context"),
+        (&["data.length=11"], "data.length"),
         (&["train.freeze=[\"no.*\"]"], "train.freeze"),
     ] {
         let error = refused(&place.recipe(LANGUAGE, sets));

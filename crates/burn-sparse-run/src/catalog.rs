@@ -49,24 +49,12 @@ pub fn with_task<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Outpu
 }
 
 fn with_pretrained<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Output, TaskError> {
-    let (task, data, train) = (&recipe.task, recipe.data.clone(), &recipe.train);
-    let key = |key, reason| TaskError::Key { key, task: task.clone(), reason };
+    let (task, data) = (&recipe.task, recipe.data.clone());
     let Some(model) = &recipe.model else {
-        return Err(key("model", "needs a Hugging Face folder: set `model`"));
+        let reason = "needs a Hugging Face folder: set `model`";
+        return Err(TaskError::Key { key: "model", task: task.clone(), reason });
     };
-    let trains = train.dense_epochs + train.prune_epochs > 0;
-    let learns_from_labels =
-        train.dense_epochs > 0 || train.distill.is_none_or(|distill| distill.weight < 1.0);
     let embeds = task == SENTENCE_EMBEDDING;
-    if embeds && data.text.is_some() && trains && learns_from_labels {
-        return Err(key(
-            "data.text",
-            "has no labels for a text: set train.dense_epochs to 0 and train.distill.weight to 1, or leave the text out",
-        ));
-    }
-    if !embeds && data.text.is_none() && trains {
-        return Err(key("data.text", "trains on a text: name one"));
-    }
     let folder = Folder::find(model)?;
     match folder.config().clone() {
         ModelConfig::Bert(config) if embeds => {

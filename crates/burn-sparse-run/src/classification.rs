@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::run_error::RunError;
 use crate::task::{Loss, Samples, Task, Teacher};
-use crate::{Metric, constant, scalar};
+use crate::{Metric, constant, scalar, values};
 
 /// Number of test samples per batch.
 const TEST_BATCH: usize = 500;
@@ -172,7 +172,7 @@ pub(crate) fn loss(output: &ClassificationOutput) -> f64 {
 
 /// Returns the scores, flat.
 fn scores(output: ClassificationOutput) -> Vec<f32> {
-    output.output.into_data().convert::<f32>().try_into_vec().unwrap_or_default()
+    values(output.output)
 }
 
 /// Returns the number of samples whose highest score is that of their class.

@@ -12,9 +12,9 @@
 //! | `lstm-lm` | [`LstmLm`](burn_sparse_models::LstmLm), two layers of 256 | Tiny Shakespeare, or any text | bits per character |
 //! | `lstm-lm-large` | [`LstmLm`](burn_sparse_models::LstmLm), two layers of 1024 | the same | the same |
 //! | `translation` | [`Transformer`](burn_sparse_models::Transformer), 2 + 2 layers of 256 | Multi30k, English to German | BLEU |
+//! | `translation-large` | [`Transformer`](burn_sparse_models::Transformer), 6 + 6 layers of 512 | the same | the same |
 //! | `sentence-embedding` | pretrained [`Bert`](burn_sparse_models::Bert) | STS-B, or the lines of a text | Spearman |
 //! | `causal-lm` | pretrained [`Llama`](burn_sparse_models::Llama) | a text | perplexity |
-//! | `translation-large` | [`Transformer`](burn_sparse_models::Transformer), 6 + 6 layers of 512 | the same | the same |
 
 mod catalog;
 mod classification;
@@ -37,7 +37,7 @@ pub use catalog::{TaskVisitor, with_task};
 pub use classification::Classification;
 pub(crate) use constant::constant;
 pub use metric::Metric;
-pub(crate) use scalar::scalar;
+pub(crate) use scalar::{scalar, values};
 pub use task::{Loss, Samples, Task, Teacher};
 pub use task_error::TaskError;
 pub use tasks::{

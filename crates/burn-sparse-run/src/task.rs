@@ -7,8 +7,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Metric;
-use crate::recipe::Distill;
+use crate::recipe::{Distill, Recipe};
 use crate::run_error::RunError;
+use crate::task_error::TaskError;
 
 /// Training samples of a step.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,8 @@ impl Samples<'_> {
 /// Loss of a batch.
 #[derive(Debug, Clone)]
 pub struct Loss {
-    /// Mean over the predictions, `[1]`.
+    /// Mean over the predictions, `[1]`. A loss relative to the size of the batch's outputs, as SquareHead is, depends on
+    /// how a batch is divided into parts.
     pub value: Tensor<1>,
     /// Number of predictions: the weight of this batch among others of the same step.
     pub predictions: usize,
@@ -76,6 +78,14 @@ pub trait Task {
     /// When the pretrained parameters cannot be loaded.
     fn pretrained(&self, device: &Device) -> Result<Self::Model, RunError> {
         Ok(self.model(device))
+    }
+
+    /// Refuses keys of a recipe that do not fit the task.
+    ///
+    /// # Errors
+    /// Names the key.
+    fn check(&self, _recipe: &Recipe) -> Result<(), TaskError> {
+        Ok(())
     }
 
     /// Returns `true` if [`Self::loss`] can compare the outputs of a teacher's layers.

@@ -14,7 +14,7 @@ impl<'a> View<'a> {
         Self { values, strides: [columns, 1] }
     }
 
-    /// Views `values` as a matrix whose rows and columns are so far apart.
+    /// Views `values` as a matrix with the given strides, of rows and of columns.
     pub(crate) fn strided(values: &'a [f32], strides: [usize; 2]) -> Self {
         Self { values, strides }
     }

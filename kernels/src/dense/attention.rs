@@ -7,11 +7,11 @@ use crate::cpu::Isa;
 use crate::ops::tensor;
 
 /// Keys that queries do not see in [`attention`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Unseen<'a> {
     /// `true` for padding among the keys, `[batch, keys]`.
     pub padding: Option<&'a Tensor<2, Bool>>,
-    /// Score of padding.
+    /// Score of padding; with negative infinity, a text of padding alone gives NaN.
     pub score: f32,
     /// `true` if a query sees the keys up to its own position only. Queries are the last positions of the keys.
     pub causal: bool,
@@ -41,6 +41,11 @@ pub fn attention(
     assert_eq!([key.dims(), value.dims()], [expected; 2], "attention: keys and values");
     assert!(shared > 0 && heads.is_multiple_of(shared), "attention: {shared} heads for {heads}");
     assert!(!unseen.causal || queries <= keys, "attention: {queries} queries, {keys} keys");
+    let [query, key, value] = [query, key, value].map(on_cpu);
+    let (query, key, value) = (query?, key?, value?);
+    if batch * queries * keys * d_head == 0 {
+        return None;
+    }
     let padding = match unseen.padding {
         None => Vec::new(),
         Some(padding) => {
@@ -48,11 +53,6 @@ pub fn attention(
             padding.clone().into_data().iter::<bool>().collect()
         }
     };
-    let [query, key, value] = [query, key, value].map(on_cpu);
-    let (query, key, value) = (query?, key?, value?);
-    if batch * queries * keys * d_head == 0 {
-        return None;
-    }
     let attention = Attention {
         query: heads_of(&query)?,
         key: heads_of(&key)?,

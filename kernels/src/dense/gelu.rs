@@ -45,17 +45,13 @@ fn tracked<const D: usize>(x: &Tensor<D>) -> Option<Tensor<D>> {
 
 fn forward<const D: usize>(x: &FlexTensor, shape: [usize; D]) -> Option<FlexTensor> {
     let a = x.as_slice()?;
-    Some(tensor(apply(Isa::detect(), Function::Gelu, rows(a, a)), shape))
+    Some(tensor(apply(Isa::detect(), Function::Gelu, rows(a, a, &shape)), shape))
 }
 
-/// Divides all values into rows, which threads share.
-fn rows<'a>(a: &'a [f32], b: &'a [f32]) -> Rows<'a> {
-    const WIDTH: usize = 1024;
-    let (count, width) = match a.len().is_multiple_of(WIDTH) {
-        true => (a.len() / WIDTH, WIDTH),
-        false => (1, a.len()),
-    };
-    Rows { count, width, a, b, strides: [width; 2] }
+/// Divides all values into rows along the last axis, which threads share.
+fn rows<'a>(a: &'a [f32], b: &'a [f32], shape: &[usize]) -> Rows<'a> {
+    let width = shape.last().copied().unwrap_or(1);
+    Rows { count: a.len().checked_div(width).unwrap_or(0), width, a, b, strides: [width; 2] }
 }
 
 #[derive(Debug, Clone)]
@@ -77,7 +73,7 @@ impl Backward<Flex, 1> for Gelu {
             let (Some(x), Some(dy)) = (x.as_slice(), dy.as_slice()) else {
                 unreachable!("both are contiguous, of floats");
             };
-            tensor(apply(Isa::detect(), Function::GeluGradient, rows(x, dy)), shape)
+            tensor(apply(Isa::detect(), Function::GeluGradient, rows(x, dy, &shape)), shape)
         });
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         (ExportFormat::Packed, None | Some(Layout::Burn)) => Format::Packed,
         (ExportFormat::Packed, Some(_)) => {
             return Err(BadUsage(
-                "--layout: other tools have no packed form; it needs --format dense".into(),
+                "--layout pytorch needs --format dense: PyTorch has no packed form".into(),
             )
             .into());
         }
@@ -42,9 +42,10 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         (ExportFormat::Dense, Some(_)) => Format::DensePyTorch,
         (ExportFormat::SparseBitmask, None | Some(Layout::Pytorch)) => Format::SparseBitmask,
         (ExportFormat::SparseBitmask, Some(_)) => {
-            return Err(
-                BadUsage("--layout: sparse-bitmask files are in PyTorch's layout".into()).into()
-            );
+            return Err(BadUsage(
+                "--layout burn: sparse-bitmask files are in PyTorch's layout".into(),
+            )
+            .into());
         }
     };
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;

@@ -20,7 +20,7 @@ impl Folder {
     }
 }
 
-/// Returns the hub's cache: `HF_HUB_CACHE`, `HF_HOME/hub`, or `~/.cache/huggingface/hub`, as the hub's own tools do.
+/// Returns the hub's cache: `HF_HUB_CACHE`, `HF_HOME/hub`, or `~/.cache/huggingface/hub`, in this order.
 fn cache() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(cache) = variable("HF_HUB_CACHE") {

@@ -5,7 +5,7 @@ use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
 use serde_json::json;
 
 use super::names::huggingface;
-use super::shards::{INDEX, shard_names};
+use super::shards::{INDEX, SINGLE, shard_names};
 use super::{Folder, PretrainedError};
 
 impl Folder {
@@ -15,21 +15,27 @@ impl Folder {
     /// Tensors that the model does not use, such as BERT's pooler, are not written.
     ///
     /// # Errors
-    /// When `out` is this folder, or a file cannot be read or written.
+    /// When `out` is this folder or holds weights, or a file cannot be read or written.
     pub fn export(&self, checkpoint: &Checkpoint, out: &Path) -> Result<(), PretrainedError> {
-        let single = self.copy_to(out)?;
-        let single_name = single.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Weights that stayed behind would be read in place of the new ones.
+        if out.join(SINGLE).exists() || out.join(INDEX).exists() {
+            let out = out.display();
+            return Err(PretrainedError::Input(format!(
+                "{out} already holds a model: choose another folder"
+            )));
+        }
+        self.copy_to(out)?;
         let shards = shard_names(self.path())?;
         let mut files = BTreeMap::<String, BTreeMap<_, _>>::new();
         let (mut weight_map, mut bytes) = (BTreeMap::new(), 0);
         for (name, entry) in checkpoint.entries() {
             let name = huggingface(self.config().architecture(), name);
             let file = match &shards {
-                None => single_name.clone(),
+                None => SINGLE.into(),
                 // A tensor that the original does not have goes with the first.
                 Some(shards) => {
                     let file = shards.get(&name).or(shards.values().next());
-                    file.cloned().unwrap_or_else(|| single_name.clone())
+                    file.cloned().unwrap_or_else(|| SINGLE.into())
                 }
             };
             bytes += entry.shape().iter().product::<usize>() * entry.float().width();

@@ -6,7 +6,7 @@ use burn_sparse::pattern::format::Safetensors;
 use serde_json::Value;
 
 use super::names::{huggingface, ignored};
-use super::shards::{INDEX, Shards};
+use super::shards::{INDEX, SINGLE, Shards};
 use super::{ModelConfig, PretrainedError, Tokenizer};
 
 /// Folder of a pretrained model.
@@ -25,9 +25,6 @@ pub enum Weights {
     /// Unpacked, with zeros.
     Dense,
 }
-
-/// File of the weights, if they are in one file; that of a packed checkpoint, too.
-const WEIGHTS: &str = "model.safetensors";
 
 /// Files of a model besides its weights; the first two are required.
 const COPIED: [&str; 10] = [
@@ -84,7 +81,7 @@ impl Folder {
     /// # Errors
     /// When the checkpoint is malformed.
     pub fn packed(&self) -> Result<Option<Checkpoint>, PretrainedError> {
-        let path = self.path.join(WEIGHTS);
+        let path = self.path.join(SINGLE);
         let Ok(file) = std::fs::File::open(&path) else { return Ok(None) };
         match Safetensors::open(file) {
             Ok(file) if file.metadata().contains_key("burn-sparse.tensors") => {
@@ -130,8 +127,9 @@ impl Folder {
         }
     }
 
-    /// Copies everything but the weights to another folder, which is created: with a packed checkpoint beside the
-    /// configuration and the tokenizer it is a folder of its own. The index of shards is copied for [`Self::export`].
+    /// Copies the configuration, the tokenizer, and the files that may stand beside them (of the tokenizer, of generation,
+    /// and of sentence-transformers) to another folder, which is created, and returns the path for its weights: with a packed
+    /// checkpoint there it is a model of its own. The index of shards is copied for [`Self::export`].
     ///
     /// # Errors
     /// When the folder is this one, or a file cannot be copied.
@@ -151,7 +149,7 @@ impl Folder {
             std::fs::create_dir_all(parent).map_err(write(parent.into()))?;
             write_atomically(&to, &bytes).map_err(write(to))?;
         }
-        Ok(folder.join(WEIGHTS))
+        Ok(folder.join(SINGLE))
     }
 
     /// Refuses this folder as the one to write to, under any name.

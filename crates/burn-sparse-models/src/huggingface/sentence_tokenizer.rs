@@ -17,7 +17,7 @@ impl SentenceTokenizer {
         Ok(Self { tokenizer: folder.tokenizer()?, context: folder.longest_sentence()? })
     }
 
-    /// Returns the tokens of a text, cut to the model's limit but for its last one, which ends it.
+    /// Returns the tokens of a text, truncated to the model's limit; the last token, which ends a text, is kept.
     ///
     /// # Errors
     /// When the tokenizer cannot process the text, or finds no tokens in it.

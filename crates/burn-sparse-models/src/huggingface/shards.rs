@@ -19,7 +19,7 @@ struct Shard {
     file: Safetensors<File>,
 }
 
-const SINGLE: &str = "model.safetensors";
+pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 
 impl Shards {
@@ -47,10 +47,6 @@ impl Shards {
         let mut shards = Vec::new();
         let mut places = BTreeMap::new();
         for file in files {
-            // A name with a path could reach outside the folder.
-            if Path::new(file).file_name() != Some(file.as_ref()) {
-                return Err(malformed(format!("names the shard {file}, expected a file name")));
-            }
             let path = folder.join(file);
             if !path.exists() {
                 return Err(malformed(format!("names the shard {file}, which is not there")));
@@ -120,10 +116,14 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, String>, PretrainedError>
     struct Index {
         weight_map: BTreeMap<String, String>,
     }
-    let Index { weight_map } = serde_json::from_str(&text).map_err(|error| {
-        PretrainedError::Malformed { path: index.into(), reason: error.to_string() }
-    })?;
-    Ok(weight_map)
+    let malformed = |reason: String| PretrainedError::Malformed { path: index.into(), reason };
+    let Index { weight_map } =
+        serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+    // A name with a path could reach outside the folder, for reading and for writing.
+    match weight_map.values().find(|file| Path::new(file).file_name() != Some(file.as_ref())) {
+        Some(file) => Err(malformed(format!("names the shard {file}, expected a file name"))),
+        None => Ok(weight_map),
+    }
 }
 
 impl Shard {

@@ -13,7 +13,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Returns the first token of a window, for a text of so many tokens.
+    /// Returns the first token of a window, of a text with `tokens` tokens.
     pub(crate) fn start(self, window: usize, tokens: usize) -> usize {
         window * (tokens - self.length) / (self.count - 1).max(1)
     }

@@ -13,7 +13,8 @@ pub struct DataConfig {
     pub text: Option<PathBuf>,
     /// Test text of `causal-lm`.
     pub test: PathBuf,
-    /// Number of training samples of an epoch, spread evenly over the text [default: 5749 pairs of STS-B; 1024].
+    /// Number of training samples of an epoch, spread evenly over the data. Defaults to the 5749 pairs of STS-B, and to 1024
+    /// of a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<usize>,
     /// Number of tokens of a training sample of `causal-lm`.

@@ -27,7 +27,7 @@ pub struct Run {
     pub task: String,
     /// Metric of its checkpoint.
     pub metric: Metric,
-    /// Metric at the end of its dense phase, if it had one.
+    /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.
     pub dense_metric: Option<Metric>,
     /// Share of zeros in the pruned weights.
     pub sparsity: f64,

@@ -33,7 +33,7 @@ pub fn page(found: &Found, rows: &[Row], notes: &[String]) -> String {
     body += "<h2>Runs</h2>";
     body += &table(rows);
     if !batches(rows).is_empty() {
-        body += "<p class=\"soft\">Times are of the whole model on test data: medians, dense and \
+        body += "<p class=\"soft\">Times are of the whole model on test data, with the loss of classifiers: medians, dense and \
                  packed in turns, of the first seed.</p>";
     }
     for row in rows {

@@ -23,7 +23,7 @@ const COMPARED: usize = 256;
 pub struct Trained {
     /// Metric of the packed checkpoint, read back from its file.
     pub metric: Metric,
-    /// Metric at the end of the dense phase, if there was one.
+    /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.
     pub dense_metric: Option<Metric>,
     /// Share of zeros of the pruned weights.
     pub sparsity: f64,

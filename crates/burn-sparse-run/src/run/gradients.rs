@@ -56,12 +56,13 @@ pub(super) fn step<M: Module>(
     (sum / all as f64, scaled(model, grads, 1.0 / all as f64))
 }
 
-/// Scales the gradients down so that the norm of all of them together is at most `most` (Pascanu et al., 2013).
+/// Scales the gradients down so that the norm of all of them together is at most `most` (Pascanu et al., 2013). Gradients
+/// whose norm is not finite stay as they are: the next loss reports them.
 pub(super) fn clip<M: Module>(model: &M, grads: GradientsParams, most: f64) -> GradientsParams {
     let mut norm = Norm { grads: &grads, squares: 0.0 };
     model.visit(&mut norm);
     let norm = norm.squares.sqrt();
-    if norm > most { scaled(model, grads, most / norm) } else { grads }
+    if norm > most && norm.is_finite() { scaled(model, grads, most / norm) } else { grads }
 }
 
 fn scaled<M: Module>(model: &M, grads: GradientsParams, by: f64) -> GradientsParams {

@@ -6,7 +6,7 @@ use crate::Metric;
 /// Results of a run, as its checkpoint carries them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// Metric at the end of the dense phase, if there was one.
+    /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.
     #[serde(default)]
     pub(crate) dense_metric: Option<Metric>,
     /// Metric of the packed checkpoint.

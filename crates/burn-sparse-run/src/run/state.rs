@@ -13,7 +13,7 @@ pub(super) struct State {
     pub(super) step: usize,
     /// Sum of the losses of those steps.
     pub(super) loss: f64,
-    /// Metric at the end of the dense phase.
+    /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.
     pub(super) dense_metric: Option<Metric>,
     /// Best epoch of the phase.
     #[serde(default)]

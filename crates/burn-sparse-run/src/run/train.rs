@@ -59,6 +59,7 @@ pub fn train<T: Task>(
 ) -> Result<Outcome, RunError> {
     let TrainOptions { task, recipe, source, folder, begin, devices } = *options;
     let config = &recipe.train;
+    task.check(recipe)?;
     let steps_per_epoch = task.train_len().div_ceil(config.batch_size);
     let trains = |device: &Device| match config.checkpoint_activations {
         true => device.clone().autodiff().gradient_checkpointing(),
@@ -85,14 +86,16 @@ pub fn train<T: Task>(
     let data = source.load(task, recipe.seed)?;
     let first = if config.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
     // The score of a pretrained model, which is also a trial of its data.
-    let pretrained = match first == Phase::Prune && task.folder().is_some() && !resume {
-        true => Some(task.evaluate(&data, &fresh.valid(), &device.clone().inner())?),
-        false => None,
-    };
+    let is_scored = first == Phase::Prune && task.folder().is_some() && initial.is_none();
+    let score = || task.evaluate(&data, &fresh.valid(), &device.clone().inner());
+    let mut pretrained = (is_scored && !resume).then(score).transpose()?;
     let (mut state, _lock) = match resume {
         true => folder.resume(recipe, first)?,
         false => (State::new(first), folder.create(recipe, initial.as_ref())?),
     };
+    if is_scored && resume && !state.is_saved() {
+        pretrained = Some(score()?);
+    }
     state.dense_metric = pretrained.or(state.dense_metric);
     let session =
         Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };

@@ -94,6 +94,15 @@ impl Sweep {
             let reason = format!("is the sweep's own, method {} cannot set it", method.name);
             return Err(RecipeError::value(key, reason));
         }
+        for (key, same) in [
+            ("model", recipe.model == self.recipe.model),
+            ("data", recipe.data == self.recipe.data),
+        ] {
+            if !same {
+                let reason = format!("is the sweep's own, method {} cannot set it", method.name);
+                return Err(RecipeError::value(key, reason));
+            }
+        }
         let method = if method.name.is_empty() { "" } else { &format!("{}/", method.name) };
         let folder = format!("{method}{pattern}-{target}/seed-{seed}");
         Ok(Planned { folder, recipe })

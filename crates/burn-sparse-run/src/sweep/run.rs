@@ -82,6 +82,7 @@ pub fn sweep<T: Task>(
     let model = task.model(place.device);
     for cell in &cells {
         if let Some(Planned { recipe, .. }) = cell.runs.first() {
+            task.check(recipe)?;
             let steps_per_epoch = task.train_len().div_ceil(recipe.train.batch_size);
             recipe.plan(&model, steps_per_epoch)?;
         }

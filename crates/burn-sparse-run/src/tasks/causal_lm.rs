@@ -8,9 +8,10 @@ use burn_sparse_models::{Llama, LlamaConfig};
 
 use super::square_head::square_head;
 use crate::pretrained::{Windows, perplexity};
-use crate::recipe::DataConfig;
+use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
-use crate::{Loss, Metric, Samples, Task, Teacher, constant};
+use crate::task_error::TaskError;
+use crate::{Loss, Metric, Samples, Task, Teacher, constant, values};
 
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
 ///
@@ -94,6 +95,21 @@ impl Task for CausalLmTask {
         Ok(self.folder.load(self.model(device), Weights::Dense)?)
     }
 
+    fn check(&self, recipe: &Recipe) -> Result<(), TaskError> {
+        let key = |key, reason| TaskError::Key { key, task: self.name().into(), reason };
+        let trains = recipe.train.dense_epochs + recipe.train.prune_epochs > 0;
+        if trains && self.data.text.is_none() {
+            return Err(key("data.text", "trains on a text: name one"));
+        }
+        match [("data.length", self.data.length), ("data.context", self.data.context)]
+            .into_iter()
+            .find(|&(_, tokens)| tokens > self.config.positions)
+        {
+            Some((name, _)) => Err(key(name, "has a model with a shorter context")),
+            None => Ok(()),
+        }
+    }
+
     fn distills_layers(&self) -> bool {
         true
     }
@@ -156,7 +172,7 @@ impl Task for CausalLmTask {
         Ok(perplexity(&model, &data.test, self.windows(), |_| ())?)
     }
 
-    /// Returns the scores of all tokens to follow each of the first windows.
+    /// Returns the scores of all tokens to follow the first windows.
     fn outputs(
         &self,
         data: &LanguageData,
@@ -164,17 +180,13 @@ impl Task for CausalLmTask {
         samples: usize,
         device: &Device,
     ) -> Vec<f32> {
-        let windows = self.windows();
-        let Ok(model) = CausalLm::new(&self.folder, model.clone(), device) else {
-            return Vec::new();
-        };
-        let samples = 0..samples.min(windows.count);
-        let found = samples.flat_map(|window| {
-            let from = windows.start(window, data.test.len());
-            let tokens = &data.test[from..from + windows.length];
-            model.next_log_probabilities(tokens).unwrap_or_default()
-        });
-        found.collect()
+        let Windows { count, length } = self.windows();
+        let samples = samples.min(count);
+        let starts = (0..samples).map(|window| self.windows().start(window, data.test.len()));
+        let tokens = starts.flat_map(|from| &data.test[from..from + length]);
+        let tokens: Vec<i32> = tokens.map(|&token| token as i32).collect();
+        let tokens = Tensor::from_data(TensorData::new(tokens, [samples, length]), device);
+        values(model.logits(model.forward(tokens, None).narrow(1, length - 1, 1)))
     }
 }
 

@@ -11,9 +11,10 @@ use rand_chacha::ChaCha8Rng;
 use super::by_length::by_length;
 use super::square_head::square_head;
 use crate::pretrained::similarity;
-use crate::recipe::DataConfig;
+use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
-use crate::{Loss, Metric, Samples, Task, Teacher, constant};
+use crate::task_error::TaskError;
+use crate::{Loss, Metric, Samples, Task, Teacher, constant, values};
 
 /// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
 ///
@@ -32,6 +33,8 @@ pub struct SentenceEmbeddingTask {
 pub struct EmbeddingData {
     samples: Vec<Sample>,
     test: Vec<stsb::Pair>,
+    /// Tokens of the first sentence of every test pair.
+    test_tokens: Vec<Vec<u32>>,
 }
 
 #[derive(Debug)]
@@ -45,10 +48,6 @@ struct Sample {
 impl SentenceEmbeddingTask {
     pub(crate) fn new(folder: Folder, config: BertConfig, data: DataConfig) -> Self {
         Self { folder, config, data }
-    }
-
-    fn embedder(&self, model: Bert, device: &Device) -> Result<BertEmbedder, RunError> {
-        Ok(BertEmbedder::new(&self.folder, model, device)?)
     }
 }
 
@@ -97,7 +96,10 @@ impl Task for SentenceEmbeddingTask {
         let tokenizer = SentenceTokenizer::read(&self.folder)?;
         let encode = |text: &str| Ok(tokenizer.encode(text)?);
         let samples = samples(folder, self.data.text.as_deref(), encode)?;
-        Ok(EmbeddingData { samples, test: stsb::load(folder, stsb::Part::Test)? })
+        let test = stsb::load(folder, stsb::Part::Test)?;
+        let test_tokens =
+            test.iter().map(|pair| encode(&pair.sentences[0])).collect::<Result<_, _>>()?;
+        Ok(EmbeddingData { samples, test, test_tokens })
     }
 
     fn model(&self, device: &Device) -> Bert {
@@ -110,6 +112,22 @@ impl Task for SentenceEmbeddingTask {
 
     fn pretrained(&self, device: &Device) -> Result<Bert, RunError> {
         Ok(self.folder.load(self.model(device), Weights::Dense)?)
+    }
+
+    fn check(&self, recipe: &Recipe) -> Result<(), TaskError> {
+        let train = &recipe.train;
+        let trains = train.dense_epochs + train.prune_epochs > 0;
+        let learns_from_labels =
+            train.dense_epochs > 0 || train.distill.is_none_or(|distill| distill.weight < 1.0);
+        match self.data.text.is_some() && trains && learns_from_labels {
+            false => Ok(()),
+            true => Err(TaskError::Key {
+                key: "data.text",
+                task: self.name().into(),
+                reason: "has no labels for a text: set train.dense_epochs to 0 and train.distill.weight to 1, or leave \
+                         the text out",
+            }),
+        }
     }
 
     fn distills_layers(&self) -> bool {
@@ -180,7 +198,8 @@ impl Task for SentenceEmbeddingTask {
         model: &Bert,
         device: &Device,
     ) -> Result<Metric, RunError> {
-        Ok(similarity(&self.embedder(model.clone(), device)?, &data.test)?)
+        let embedder = BertEmbedder::new(&self.folder, model.clone(), device)?;
+        Ok(similarity(&embedder, &data.test)?)
     }
 
     fn outputs(
@@ -190,12 +209,9 @@ impl Task for SentenceEmbeddingTask {
         samples: usize,
         device: &Device,
     ) -> Vec<f32> {
-        let texts: Vec<&str> =
-            data.test.iter().take(samples).map(|pair| pair.sentences[0].as_str()).collect();
-        // Empty outputs never count as equal to others.
-        let embedder = self.embedder(model.clone(), device).map(|found| found.with_batch(samples));
-        let vectors = embedder.ok().and_then(|embedder| embedder.embed(&texts).ok());
-        vectors.unwrap_or_default().concat()
+        let texts: Vec<&[u32]> = data.test_tokens.iter().take(samples).map(Vec::as_slice).collect();
+        let TokenBatch { ids, padding } = TokenBatch::new(&texts, device);
+        values(model.embed(ids, padding.as_ref()))
     }
 }
 
