@@ -224,19 +224,12 @@ impl MultiHeadAttention {
         if !plain || input.query.is_autodiff() {
             return self.forward(input).context;
         }
-        let [batch, positions, _] = input.query.dims();
-        assert_shape!(input.query, [_, _, self.d_model]);
-        let layers = [&self.query, &self.key, &self.value];
-        let all = self.query_key_value.of(layers.into_iter()).forward(input.query);
-        let all = all.reshape([batch, positions, 3 * self.n_heads, self.d_k]);
-        let heads =
-            |at: usize| all.clone().narrow(2, at * self.n_heads, self.n_heads).swap_dims(1, 2);
-        let [query, key, value] = [heads(0), heads(1), heads(2)];
+        let (query, memory) = self.project(input.query);
         let padding = input.mask.pad.as_ref();
         let unseen = Unseen { padding, score: self.min_float as f32, causal: false };
-        match attention(&query, &key, &value, unseen) {
+        match attention(&query, &memory.key, &memory.value, unseen) {
             Some(context) => self.output.forward(context),
-            None => self.attend(query, &KeyValueCache { key, value }, &input.mask).context,
+            None => self.attend(query, &memory, &input.mask).context,
         }
     }
 
@@ -324,10 +317,12 @@ impl MultiHeadAttention {
         (query, KeyValueCache { key, value })
     }
 
-    /// Splits `[batch, positions, N · d_model]` into `N` times `[batch, heads, positions, d_k]`.
+    /// Splits `[batch, positions, N · d_model]` into `N` times `[batch, heads, positions, d_k]`, views of the product.
     fn split<const N: usize>(&self, x: Tensor<3>) -> [Tensor<4>; N] {
+        let [batch, positions, _] = x.dims();
+        let all = x.reshape([batch, positions, N * self.n_heads, self.d_k]);
         std::array::from_fn(|at| {
-            self.split_heads(x.clone().narrow(2, at * self.d_model, self.d_model))
+            all.clone().narrow(2, at * self.n_heads, self.n_heads).swap_dims(1, 2)
         })
     }
 
