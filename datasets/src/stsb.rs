@@ -49,15 +49,23 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
                 .into(),
         });
     };
+    read(&path)
+}
+
+/// Reads a file of pairs: two sentences and a similarity in each line.
+///
+/// # Errors
+/// When the file is missing or malformed.
+pub fn read(path: &Path) -> Result<Vec<Pair>, DatasetError> {
     let content = |found: String| DatasetError::Content {
-        path: path.clone(),
+        path: path.into(),
         what: "a line",
         found,
         expected: "two sentences and a number from 0 to 5".into(),
     };
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
-        .from_path(&path)
+        .from_path(path)
         .map_err(|error| content(error.to_string()))?;
     let mut pairs = Vec::new();
     for record in reader.records() {

@@ -15,7 +15,8 @@ mod networks;
 
 pub use classification::{Classifier, classified};
 pub use networks::{
-    Bert, BertConfig, ConvNet, ConvNetConfig, Decoding, ImageBatch, Llama, LlamaCache, LlamaConfig,
-    LstmLm, LstmLmConfig, Mlp, MlpConfig, PictureBatch, PictureNet, ResNet, ResNetConfig,
-    TextBatch, Transformer, TransformerConfig, TranslationBatch, Vgg, VggConfig,
+    Bert, BertBlocks, BertConfig, ConvNet, ConvNetConfig, Decoding, ImageBatch, Llama, LlamaBlocks,
+    LlamaCache, LlamaConfig, LstmLm, LstmLmConfig, Mlp, MlpConfig, PictureBatch, PictureNet,
+    ResNet, ResNetConfig, TextBatch, Transformer, TransformerConfig, TranslationBatch, Vgg,
+    VggConfig,
 };

@@ -48,6 +48,7 @@
 //! | [`train`] | models under masks |
 //! | [`nn`] | layers that run sparse kernels; the rest of `burn::nn` |
 //! | [`checkpoint`] | reading, writing and importing parameters |
+//! | [`calibrate`] | one-shot pruning by the inputs of layers, with repair |
 //! | [`oneshot`] | pruning of a file, without training |
 //! | [`measure`] | latency and kernels of layers |
 //! | [`guide`] | the guide |
@@ -82,6 +83,7 @@
 //! | `wgpu`, `vulkan`, `cuda` | kernels for GPUs |
 //! | `fusion`, `autotune` | Burn's kernel fusion, and the autotuning of its own products, on GPUs |
 
+pub mod calibrate;
 pub mod checkpoint;
 pub mod guide;
 pub mod measure;

@@ -24,6 +24,24 @@ pub(crate) enum PretrainedTask {
 }
 
 impl PretrainedTask {
+    /// Returns the task of a folder's model.
+    ///
+    /// # Errors
+    /// When another one is asked for.
+    pub(crate) fn of(folder: &Folder, asked: Option<Self>) -> Result<Self, Failure> {
+        let own = match folder.config() {
+            ModelConfig::Bert(_) => Self::SentenceEmbedding,
+            _ => Self::CausalLm,
+        };
+        match asked.filter(|&asked| asked != own) {
+            None => Ok(own),
+            Some(asked) => {
+                let (asked, own, folder) = (asked.name(), own.name(), folder.path().display());
+                Err(BadUsage(format!("--task {asked}: {folder} is a model for {own}")).into())
+            }
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SentenceEmbedding => "sentence-embedding",
@@ -74,20 +92,7 @@ pub(crate) fn evaluate(
     data_dir: Option<&Path>,
     device: &Device,
 ) -> Result<Evaluated, Failure> {
-    let own = match folder.config() {
-        ModelConfig::Bert(_) => PretrainedTask::SentenceEmbedding,
-        _ => PretrainedTask::CausalLm,
-    };
-    let task = arguments.task.unwrap_or(own);
-    if task != own {
-        let message = format!(
-            "--task {}: {} is a model for {}",
-            task.name(),
-            folder.path().display(),
-            own.name()
-        );
-        return Err(BadUsage(message).into());
-    }
+    let task = PretrainedTask::of(folder, arguments.task)?;
     let started = Instant::now();
     let packed = folder.packed()?;
     let packed = packed.as_ref();

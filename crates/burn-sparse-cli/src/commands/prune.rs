@@ -1,14 +1,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use burn_sparse::calibrate::{CalibrateConfig, Saliency};
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::Folder;
-use burn_sparse_run::pretrained::prune_folder;
+use burn_sparse_run::pretrained::{Calibration, CalibrationRecord, CalibrationTexts, prune_folder};
 use clap::Args;
 use serde::Serialize;
 
+use super::pretrained::PretrainedTask;
 use super::{Failure, pretrained};
 use crate::args::{BadUsage, Layout, budget, distribution};
 use crate::output;
@@ -45,9 +47,54 @@ pub(crate) struct PruneArguments {
     /// Highest sparsity that the global distribution gives a tensor.
     #[arg(long, default_value_t = 0.99)]
     pub(crate) cap: f64,
+    /// Prune a folder by the inputs that its layers get for this text: a text file, one sentence a line for a sentence
+    /// embedder, or a file of STS-B. Repeat it for more files.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) calibrate: Vec<PathBuf>,
+    /// Task of the folder's model [default: that of its architecture].
+    #[arg(long, value_enum)]
+    pub(crate) task: Option<PretrainedTask>,
+    #[command(flatten)]
+    pub(crate) calibration: CalibrationArguments,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Options that need --calibrate.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrationArguments {
+    /// Number of samples: windows of tokens, or sentences.
+    #[arg(long, default_value_t = 128, requires = "calibrate")]
+    pub(crate) samples: usize,
+    /// Tokens of a window.
+    #[arg(long, default_value_t = 256, requires = "calibrate")]
+    pub(crate) length: usize,
+    /// What ranks weights: magnitude, wanda or obs.
+    #[arg(long, default_value = "obs", requires = "calibrate")]
+    pub(crate) score: Saliency,
+    /// Give the kept weights the values of least squares.
+    #[arg(long, requires = "calibrate")]
+    pub(crate) repair: bool,
+    /// Share of the dense model's outputs in the target of the repair, from 0 to 1.
+    #[arg(long, value_name = "SHARE", requires = "repair")]
+    pub(crate) toward_dense: Option<f64>,
+    /// Damping, as a share of the mean squared input.
+    #[arg(long, requires = "calibrate")]
+    pub(crate) damp: Option<f64>,
+}
+
+impl CalibrationArguments {
+    fn config(&self) -> CalibrateConfig {
+        let mut config = CalibrateConfig::new().with_score(self.score).with_repair(self.repair);
+        if let Some(share) = self.toward_dense {
+            config = config.with_toward_dense(share);
+        }
+        if let Some(damp) = self.damp {
+            config = config.with_damp(damp);
+        }
+        config
+    }
 }
 
 pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
@@ -79,6 +126,11 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if let Some(folder) = pretrained::folder(&arguments.weights)? {
         return prune_pretrained(&folder, pattern, sparsity, arguments);
     }
+    if !arguments.calibrate.is_empty() || arguments.task.is_some() {
+        return Err(usage(
+            "--calibrate and --task need a model: name a Hugging Face folder".into(),
+        ));
+    }
     let mut options = OneShot::new(pattern, sparsity)
         .with_include(arguments.include.iter().cloned())
         .with_orientation(orientation)
@@ -108,11 +160,35 @@ fn prune_pretrained(
     let rule = PruneConfig::new(pattern, sparsity)
         .with_distribution(arguments.distribution)
         .with_cap(arguments.cap);
-    let checkpoint = prune_folder(folder, &rule, arguments.seed, &arguments.out)?;
-    let (sparsity, count) = (checkpoint.sparsity(), checkpoint.packed().count());
+    PretrainedTask::of(folder, arguments.task)?;
+    let CalibrationArguments { samples, length, .. } = arguments.calibration;
+    if samples == 0 || length < 2 {
+        return Err(usage("--samples and --length: expected 1 and 2 or more".into()));
+    }
+    let calibration = (!arguments.calibrate.is_empty()).then(|| Calibration {
+        config: arguments.calibration.config(),
+        texts: CalibrationTexts {
+            files: arguments.calibrate.clone(),
+            samples,
+            length,
+            seed: arguments.seed,
+        },
+    });
+    let seed = arguments.seed;
+    let done = prune_folder(folder, &rule, seed, calibration.as_ref(), &arguments.out, |weight| {
+        output::note(&format!(
+            "{}: error of the outputs {:.1} % with the mask, {:.1} % now, {:.2} s",
+            weight.name,
+            100.0 * weight.error_masked,
+            100.0 * weight.error,
+            weight.seconds
+        ));
+    })?;
+    let (sparsity, count) = (done.checkpoint.sparsity(), done.checkpoint.packed().count());
     let out = arguments.out.display().to_string();
     if arguments.json {
-        return output::json(&FolderReport { sparsity, matrices: count, out });
+        let calibration = done.calibration;
+        return output::json(&FolderReport { sparsity, matrices: count, out, calibration });
     }
     output::text(&format!("{out}: {count} matrices at {:.2} % sparsity", 100.0 * sparsity))
 }
@@ -122,6 +198,8 @@ struct FolderReport {
     sparsity: f64,
     matrices: usize,
     out: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<CalibrationRecord>,
 }
 
 fn usage(message: String) -> Failure {

@@ -4,6 +4,7 @@ use burn::nn::{
     Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig,
 };
 use burn::tensor::{Bool, Device, Int, Tensor};
+use burn_sparse::calibrate::Blocks;
 use burn_sparse::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 
@@ -117,15 +118,23 @@ impl Bert {
         padding: Option<&Tensor<2, Bool>>,
         mut after_layer: impl FnMut(&Tensor<3>),
     ) -> Tensor<3> {
-        let [_, positions] = tokens.dims();
-        let at = Tensor::<1, Int>::arange(0..positions as i64, &tokens.device()).unsqueeze::<2>();
-        let places = self.position.forward(at.clone()) + self.token_type.forward(at.zeros_like());
-        let mut x = self.dropout.forward(self.norm.forward(self.word.forward(tokens) + places));
+        let mut x = self.features(tokens);
         for layer in &self.layers {
-            x = layer.forward(x, padding);
+            x = layer.transform(layer.attend(x, padding));
             after_layer(&x);
         }
         x
+    }
+
+    /// Returns the features of tokens before the first layer.
+    ///
+    /// # Shapes
+    /// As [`Self::forward`].
+    pub fn features(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
+        let [_, positions] = tokens.dims();
+        let at = Tensor::<1, Int>::arange(0..positions as i64, &tokens.device()).unsqueeze::<2>();
+        let places = self.position.forward(at.clone()) + self.token_type.forward(at.zeros_like());
+        self.dropout.forward(self.norm.forward(self.word.forward(tokens) + places))
     }
 
     /// Computes the embedding of every text: the mean of its tokens' features, of length one.
@@ -160,14 +169,40 @@ impl Bert {
 }
 
 impl BertLayer {
-    fn forward(&self, x: Tensor<3>, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
+    /// Applies the attention, with its residual connection and norm.
+    fn attend(&self, x: Tensor<3>, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
         let mut input = MhaInput::self_attn(x.clone());
         if let Some(padding) = padding {
             input = input.mask_pad(padding.clone());
         }
         let context = self.dropout.forward(self.attention.forward_context(input));
-        let x = self.attention_norm.forward(x + context);
+        self.attention_norm.forward(x + context)
+    }
+
+    /// Applies the feed-forward block, with its residual connection and norm.
+    fn transform(&self, x: Tensor<3>) -> Tensor<3> {
         let y = self.dropout.forward(self.feed_forward.forward(x.clone()));
         self.feed_forward_norm.forward(x + y)
+    }
+}
+
+/// [`Bert`] block by block, for calibration: every attention and every feed-forward. The state is what [`Bert::features`]
+/// returns for texts of one length, without padding.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BertBlocks;
+
+impl Blocks<Bert> for BertBlocks {
+    type State = Tensor<3>;
+
+    fn len(&self, model: &Bert) -> usize {
+        2 * model.layers.len()
+    }
+
+    fn run(&self, model: &Bert, block: usize, x: &Tensor<3>) -> Tensor<3> {
+        match (model.layers.get(block / 2), block % 2) {
+            (Some(layer), 0) => layer.attend(x.clone(), None),
+            (Some(layer), _) => layer.transform(x.clone()),
+            (None, _) => x.clone(),
+        }
     }
 }

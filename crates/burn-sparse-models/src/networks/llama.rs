@@ -2,6 +2,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig, Initializer, RmsNorm, RmsNormConfig};
 use burn::tensor::{Device, Int, Tensor};
+use burn_sparse::calibrate::Blocks;
 use burn_sparse::nn::attention::{
     GroupedQueryAttention, GroupedQueryAttentionConfig, KeyValueCache,
 };
@@ -131,6 +132,14 @@ impl Llama {
         states
     }
 
+    /// Returns the features of tokens before the first layer.
+    ///
+    /// # Shapes
+    /// As [`Self::forward`].
+    pub fn embed(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
+        self.embedding.forward(tokens)
+    }
+
     fn run(
         &self,
         tokens: Tensor<2, Int>,
@@ -147,11 +156,9 @@ impl Llama {
         let range = cache.seen..cache.seen + positions;
         cache.seen = range.end;
         let rotary = Rotary::new(self.theta, self.d_head, range, &tokens.device());
-        let mut x = self.embedding.forward(tokens);
+        let mut x = self.embed(tokens);
         for (layer, cache) in self.layers.iter().zip(&mut cache.layers) {
-            let attended = rms_norm(&layer.attention_norm, x.clone());
-            x = x + layer.attention.forward(attended, &rotary, keep.then_some(cache));
-            x = x.clone() + layer.feed_forward.forward(rms_norm(&layer.feed_forward_norm, x));
+            x = layer.transform(layer.attend(x, &rotary, keep.then_some(cache)));
             after_layer(&x);
         }
         rms_norm(&self.norm, x)
@@ -173,6 +180,54 @@ impl Llama {
                 let [vocabulary, _] = scores.dims();
                 scores.transpose().reshape([batch, positions, vocabulary])
             }
+        }
+    }
+}
+
+impl LlamaLayer {
+    /// Applies the attention, with its residual connection.
+    fn attend(
+        &self,
+        x: Tensor<3>,
+        rotary: &Rotary,
+        cache: Option<&mut Option<KeyValueCache>>,
+    ) -> Tensor<3> {
+        let normed = rms_norm(&self.attention_norm, x.clone());
+        x + self.attention.forward(normed, rotary, cache)
+    }
+
+    /// Applies the feed-forward block, with its residual connection.
+    fn transform(&self, x: Tensor<3>) -> Tensor<3> {
+        x.clone() + self.feed_forward.forward(rms_norm(&self.feed_forward_norm, x))
+    }
+}
+
+/// [`Llama`] block by block, for calibration: every attention and every feed-forward, and the head. The state is what
+/// [`Llama::embed`] returns for whole sequences.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LlamaBlocks;
+
+impl Blocks<Llama> for LlamaBlocks {
+    type State = Tensor<3>;
+
+    fn len(&self, model: &Llama) -> usize {
+        2 * model.layers.len() + 1
+    }
+
+    fn run(&self, model: &Llama, block: usize, x: &Tensor<3>) -> Tensor<3> {
+        let Some(layer) = model.layers.get(block / 2) else {
+            return match &model.head {
+                Some(head) => head.forward(rms_norm(&model.norm, x.clone())),
+                None => x.clone(),
+            };
+        };
+        match block % 2 {
+            0 => {
+                let positions = 0..x.dims()[1];
+                let rotary = Rotary::new(model.theta, model.d_head, positions, &x.device());
+                layer.attend(x.clone(), &rotary, None)
+            }
+            _ => layer.transform(x.clone()),
         }
     }
 }

@@ -10,9 +10,9 @@ mod resnet;
 mod transformer;
 mod vgg;
 
-pub use bert::{Bert, BertConfig};
+pub use bert::{Bert, BertBlocks, BertConfig};
 pub use convnet::{ConvNet, ConvNetConfig};
-pub use llama::{Llama, LlamaCache, LlamaConfig};
+pub use llama::{Llama, LlamaBlocks, LlamaCache, LlamaConfig};
 pub use lstm_lm::{LstmLm, LstmLmConfig, TextBatch};
 pub use mlp::{ImageBatch, Mlp, MlpConfig};
 pub use pictures::{PictureBatch, PictureNet};

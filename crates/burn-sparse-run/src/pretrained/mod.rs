@@ -1,9 +1,11 @@
-//! Evaluation of pretrained models in Hugging Face's folder format.
+//! Evaluation and one-shot pruning of pretrained models in Hugging Face's folder format.
 
+mod calibration;
 mod perplexity;
 mod prune;
 mod similarity;
 
+pub use calibration::{CalibrationTexts, CalibrationTokens};
 pub use perplexity::{Windows, perplexity};
-pub use prune::prune_folder;
+pub use prune::{Calibration, CalibrationRecord, PrunedFolder, prune_folder};
 pub use similarity::{similarity, spearman};

@@ -1,54 +1,144 @@
 use std::path::Path;
+use std::time::Instant;
 
 use burn::module::Module;
-use burn::optim::SgdConfig;
 use burn::tensor::Device;
-use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::prune::Moment::Steps;
-use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning, Ramp};
-use burn_sparse::train::Pruned;
+use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibratedWeight};
+use burn_sparse::checkpoint::{Checkpoint, Format};
+use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning};
 use burn_sparse_models::huggingface::{Folder, ModelConfig, Weights};
+use burn_sparse_models::{BertBlocks, LlamaBlocks};
+use serde::Serialize;
+
+use super::{CalibrationTexts, CalibrationTokens};
+
+/// Calibration of a pretrained model.
+#[derive(Debug, Clone)]
+pub struct Calibration {
+    /// Score and repair.
+    pub config: CalibrateConfig,
+    /// Texts whose tokens run through the model.
+    pub texts: CalibrationTexts,
+}
+
+/// Record of a calibration, in the results of its checkpoint.
+#[derive(Debug, Clone, Serialize)]
+pub struct CalibrationRecord {
+    /// Score and repair.
+    #[serde(flatten)]
+    pub config: CalibrateConfig,
+    /// Number of samples.
+    pub samples: usize,
+    /// SHA-256 of the samples' tokens.
+    pub hash: String,
+    /// What was done to each weight, in the order of the forward pass.
+    pub weights: Vec<CalibratedWeight>,
+    /// Time for the whole model, in seconds.
+    pub seconds: f64,
+}
+
+/// Result of [`prune_folder`].
+#[derive(Debug, Clone)]
+pub struct PrunedFolder {
+    /// The packed checkpoint that was written.
+    pub checkpoint: Checkpoint,
+    /// What calibration did; `None` without one.
+    pub calibration: Option<CalibrationRecord>,
+}
 
 /// Prunes all matrices that `rule` selects but a head of its own, in one shot without training, with `seed` for the
-/// search of row orders, and writes a folder that
-/// runs packed: the checkpoint beside the configuration and the tokenizer.
+/// search of row orders, and writes a folder that runs packed: the checkpoint beside the configuration and the tokenizer.
+/// `on_weight` is called after each weight that is calibrated.
 ///
 /// # Errors
-/// When the folder cannot be loaded or is `out`, the rule does not fit its model, or the result cannot be written.
+/// When the folder cannot be loaded or is `out`, the rule does not fit its model, the calibration texts cannot be read, or the
+/// result cannot be written.
 pub fn prune_folder(
     folder: &Folder,
     rule: &PruneConfig,
     seed: u64,
+    calibration: Option<&Calibration>,
     out: &Path,
-) -> Result<Checkpoint, Box<dyn std::error::Error>> {
+    on_weight: impl FnMut(&CalibratedWeight),
+) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
     // Before the work.
     folder.refuse_itself(out)?;
-    let device = Device::flex().autodiff();
-    let checkpoint = match folder.config() {
+    let device = Device::flex();
+    let pruned = match folder.config() {
         ModelConfig::Bert(config) => {
-            prune(folder.load(config.init(&device), Weights::Dense)?, rule, seed)?.checkpoint()
+            let tokens = calibration.map(|c| c.texts.sentences(folder, &device)).transpose()?;
+            let model = folder.load(config.init(&device), Weights::Dense)?;
+            let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
+                Prepared::new(calibration, BertBlocks, tokens, |ids| model.features(ids))
+            });
+            prune(model.clone(), rule, seed, calibration, on_weight)?
         }
         ModelConfig::Llama(config) => {
+            let tokens = calibration.map(|c| c.texts.windows(folder, &device)).transpose()?;
             let head = if config.tied { &[][..] } else { &["head.*"] };
             let rule = rule.clone().with_except(head.iter().copied());
-            prune(folder.load(config.init(&device), Weights::Dense)?, &rule, seed)?.checkpoint()
+            let model = folder.load(config.init(&device), Weights::Dense)?;
+            let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
+                Prepared::new(calibration, LlamaBlocks, tokens, |ids| model.embed(ids))
+            });
+            prune(model.clone(), &rule, seed, calibration, on_weight)?
         }
         _ => return Err("no such architecture can be pruned".into()),
     };
     let weights = folder.copy_to(out)?;
-    checkpoint.write(weights, burn_sparse::checkpoint::Format::Packed)?;
-    Ok(checkpoint)
+    pruned.checkpoint.write(weights, Format::Packed)?;
+    Ok(pruned)
 }
 
-fn prune<M: Module>(
+/// Calibration with the states that the first block gets.
+struct Prepared<B, S> {
+    config: CalibrateConfig,
+    samples: usize,
+    blocks: B,
+    states: Vec<S>,
+    hash: String,
+}
+
+impl<B, S> Prepared<B, S> {
+    fn new(
+        calibration: &Calibration,
+        blocks: B,
+        tokens: CalibrationTokens,
+        embed: impl Fn(burn::tensor::Tensor<2, burn::tensor::Int>) -> S,
+    ) -> Self {
+        Self {
+            config: calibration.config,
+            samples: calibration.texts.samples,
+            blocks,
+            states: tokens.batches.into_iter().map(embed).collect(),
+            hash: tokens.hash,
+        }
+    }
+}
+
+fn prune<M: Module, B: Blocks<M>>(
     model: M,
     rule: &PruneConfig,
     seed: u64,
-) -> Result<Pruned<M>, Box<dyn std::error::Error>> {
-    let rule = rule.clone().with_ramp(Ramp::one_shot(Steps(1)));
-    let plan = Plan::new(Pruning::new([rule]).with_seed(seed), &model, Horizon::steps(1))?;
-    // A step without gradients changes nothing but the masks.
-    let mut optimizer = SgdConfig::new().init();
-    let model = plan.attach(model)?.optimizer_step(&mut optimizer, 0.0, Default::default());
-    Ok(model.finish()?)
+    calibration: Option<Prepared<B, B::State>>,
+    on_weight: impl FnMut(&CalibratedWeight),
+) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
+    let started = Instant::now();
+    let pruning = Pruning::new([rule.clone()]).with_seed(seed);
+    let plan = Plan::new(pruning, &model, Horizon::steps(0))?;
+    let Some(Prepared { config, samples, blocks, states, hash }) = calibration else {
+        let checkpoint = plan.attach(model)?.finish()?.checkpoint();
+        return Ok(PrunedFolder { checkpoint, calibration: None });
+    };
+    let found = plan.calibrate(&model, &blocks, states, &config, on_weight)?;
+    let weights = found.weights().to_vec();
+    let checkpoint = found.attach(model)?.finish()?.checkpoint();
+    let seconds = started.elapsed().as_secs_f64();
+    let record = CalibrationRecord { config, samples, hash, weights, seconds };
+    let results = serde_json::json!({ "calibration": &record }).to_string();
+    let provenance = checkpoint.provenance().clone().with_results(results);
+    Ok(PrunedFolder {
+        checkpoint: checkpoint.with_provenance(provenance),
+        calibration: Some(record),
+    })
 }

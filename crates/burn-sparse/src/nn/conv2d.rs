@@ -10,6 +10,7 @@ use burn_sparse_kernels::{
 
 use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
+use super::inputs::reading_pictures;
 use super::packed::PackedParam;
 
 /// Configuration of a [`Conv2d`] layer.
@@ -118,6 +119,9 @@ impl Conv2d {
     pub fn forward_activated(&self, input: Tensor<4>, activation: Activation) -> Tensor<4> {
         let shape @ [.., height, width] = input.dims();
         let window = self.window([height, width]);
+        if self.groups == 1 {
+            reading_pictures(self.weight.id, &input, window);
+        }
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<PackedParam>() {
             let base = self.weight.base();

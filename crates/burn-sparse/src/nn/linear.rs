@@ -10,6 +10,7 @@ use burn_sparse_kernels::{
 
 use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
+use super::inputs::reading;
 use super::packed::PackedParam;
 
 /// Configuration of a [`Linear`] layer.
@@ -118,6 +119,7 @@ impl Linear {
             KernelName,
         ) -> Tensor<D>,
     ) -> Tensor<D> {
+        reading(std::iter::once(self.weight.id), &input);
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<PackedParam>()
             && let Some(choice) = self.choice(&input)

@@ -1,0 +1,83 @@
+use std::collections::BTreeMap;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use crate::params::{MapParams, Path, edit_leaf, map_params};
+use crate::prune::Plan;
+use crate::train::{Sparse, TrainError};
+
+/// What calibration did to a weight.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CalibratedWeight {
+    /// Path of the parameter.
+    pub name: String,
+    /// Share of zeros.
+    pub sparsity: f64,
+    /// Number of input vectors that were recorded: tokens, or windows of images.
+    pub tokens: usize,
+    /// Root mean square error of the layer's outputs, relative to that of the outputs, with the mask alone. Outputs are
+    /// those that the repair aims at; of a layer with a bias, less their means.
+    pub error_masked: f64,
+    /// The same with the weights as they are now.
+    pub error: f64,
+    /// Share of the mean of the Gram matrix's diagonal that was added to it.
+    pub damp: f64,
+    /// Time for the mask and the repair, in seconds.
+    pub seconds: f64,
+}
+
+/// Masks and values of a plan's weights, found by [`Plan::calibrate`].
+#[derive(Debug, Clone)]
+pub struct Calibrated {
+    pub(super) plan: Plan,
+    /// Stored masks and row orders, by path.
+    pub(super) masks: BTreeMap<String, (Vec<u8>, Vec<u32>)>,
+    /// Values of weights and biases in the order in which layers store them, by path.
+    pub(super) values: BTreeMap<String, Vec<f32>>,
+    pub(super) weights: Vec<CalibratedWeight>,
+}
+
+impl Calibrated {
+    /// Returns what was done, in the order of the forward pass.
+    pub fn weights(&self) -> &[CalibratedWeight] {
+        &self.weights
+    }
+
+    /// Gives a model, the one that was calibrated or its autodiff twin, the values and masks. Masks do not change any more;
+    /// fine-tune, or finish at once.
+    ///
+    /// # Errors
+    /// When the model is another one.
+    pub fn attach<M: Module>(mut self, model: M) -> Result<Sparse<M>, TrainError> {
+        let model = set_values(model, &self.values);
+        for weight in &mut self.plan.weights {
+            weight.kept = true;
+        }
+        Ok(self.plan.attach(model)?.with_masks(self.masks))
+    }
+}
+
+/// Replaces the values of parameters, by path, in the order in which layers store them.
+pub(super) fn set_values<M: Module>(model: M, values: &BTreeMap<String, Vec<f32>>) -> M {
+    map_params(model, &mut SetValues(values))
+}
+
+struct SetValues<'a>(&'a BTreeMap<String, Vec<f32>>);
+
+impl MapParams for SetValues<'_> {
+    fn float<const D: usize>(&mut self, path: &Path, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let count = param.lazy_shape().num_elements();
+        let Some(values) = self.0.get(&path.name()).filter(|values| values.len() == count) else {
+            return param;
+        };
+        let (id, weight, mapper) = param.consume();
+        let weight = edit_leaf(id, weight, |weight| {
+            let data = TensorData::new(values.clone(), weight.shape());
+            Tensor::from_data(data, (&weight.device(), weight.dtype()))
+        });
+        Param::from_mapped_value(id, weight, mapper)
+    }
+}

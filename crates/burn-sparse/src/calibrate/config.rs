@@ -1,0 +1,136 @@
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::CalibrateError;
+
+/// Measure of what dropping a weight costs, from the inputs `x` of its layer. `H` is the mean of `x xᵀ`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Saliency {
+    /// `|w|`: ignores the inputs.
+    Magnitude,
+    /// `|w| · ‖x‖`: the size of the weight's contribution (Sun et al., "Wanda", ICLR 2024, equation 1).
+    Wanda,
+    /// `w² / [H⁻¹]ⱼⱼ`: the error that is left when the other weights make up for it as well as they can (Hassibi and Stork,
+    /// "Optimal Brain Surgeon", 1993; Frantar and Alistarh, "SparseGPT", ICML 2023).
+    #[default]
+    Obs,
+}
+
+impl Saliency {
+    /// Names of all saliencies.
+    pub const NAMES: [&'static str; 3] = ["magnitude", "wanda", "obs"];
+}
+
+impl FromStr for Saliency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "magnitude" => Ok(Self::Magnitude),
+            "wanda" => Ok(Self::Wanda),
+            "obs" => Ok(Self::Obs),
+            _ => Err(format!("`{text}` is none of {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+/// How weights are pruned by the inputs of their layers; see [`Plan::calibrate`](crate::prune::Plan::calibrate).
+///
+/// ```
+/// use burn_sparse::calibrate::{CalibrateConfig, Saliency};
+///
+/// let config = CalibrateConfig::new().with_score(Saliency::Wanda).with_repair(false);
+/// assert_eq!(config.damp(), 0.01);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CalibrateConfig {
+    score: Saliency,
+    repair: bool,
+    toward_dense: f64,
+    damp: f64,
+}
+
+impl Default for CalibrateConfig {
+    fn default() -> Self {
+        Self { score: Saliency::default(), repair: true, toward_dense: 0.5, damp: 0.01 }
+    }
+}
+
+impl CalibrateConfig {
+    /// Ranks by [`Saliency::Obs`], and repairs what is kept halfway towards the dense model's outputs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the score that ranks weights.
+    #[must_use]
+    pub fn with_score(mut self, score: Saliency) -> Self {
+        self.score = score;
+        self
+    }
+
+    /// Sets whether the kept weights get the values of least squares (by default they do).
+    #[must_use]
+    pub fn with_repair(mut self, repair: bool) -> Self {
+        self.repair = repair;
+        self
+    }
+
+    /// Sets the target of the repair, as a share from 0 to 1: at 0 the layer's own dense output on the inputs that it gets
+    /// from the pruned layers before it, at 1 its output in the dense model (0.5 by default).
+    #[must_use]
+    pub fn with_toward_dense(mut self, share: f64) -> Self {
+        self.toward_dense = share;
+        self
+    }
+
+    /// Sets the damping: the share of the mean of `H`'s diagonal that is added to it (0.01 by default, as in SparseGPT).
+    #[must_use]
+    pub fn with_damp(mut self, damp: f64) -> Self {
+        self.damp = damp;
+        self
+    }
+
+    /// Returns the score that ranks weights.
+    pub fn score(&self) -> Saliency {
+        self.score
+    }
+
+    /// Returns whether kept weights are repaired.
+    pub fn repair(&self) -> bool {
+        self.repair
+    }
+
+    /// Returns the share of the dense model's output in the target of the repair.
+    pub fn toward_dense(&self) -> f64 {
+        self.toward_dense
+    }
+
+    /// Returns the damping.
+    pub fn damp(&self) -> f64 {
+        self.damp
+    }
+
+    /// Returns `true` if the dense model has to run beside the pruned one.
+    pub(super) fn needs_dense(&self) -> bool {
+        self.repair && self.toward_dense > 0.0
+    }
+
+    /// Checks that all values are in range.
+    ///
+    /// # Errors
+    /// Names the value that is not.
+    pub fn validate(&self) -> Result<(), CalibrateError> {
+        let value = |key, found| Err(CalibrateError::Value { key, found });
+        if !(0.0..=1.0).contains(&self.toward_dense) {
+            return value("toward_dense", self.toward_dense);
+        }
+        match self.damp.is_finite() && self.damp >= 0.0 {
+            true => Ok(()),
+            false => value("damp", self.damp),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+use burn_sparse_pattern::PatternError;
+use thiserror::Error;
+
+use crate::train::TrainError;
+
+/// Calibration that cannot be made.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum CalibrateError {
+    /// A setting out of range.
+    #[error("{key} is {found}, expected {}", match *key {
+        "toward_dense" => "a share from 0 to 1",
+        _ => "0 or a positive number",
+    })]
+    Value {
+        /// Name of the setting.
+        key: &'static str,
+        /// Its value.
+        found: f64,
+    },
+    /// No calibration batches.
+    #[error("there is nothing to calibrate with: expected at least one batch")]
+    NoInputs,
+    /// A weight that is pruned gradually.
+    #[error(
+        "parameter {name} has a ramp up to step {end}; calibration prunes in one shot: remove the ramp"
+    )]
+    Ramp {
+        /// Path of the parameter.
+        name: String,
+        /// Last step of the ramp.
+        end: usize,
+    },
+    /// A threshold shared by several layers.
+    #[error(
+        "parameter {name}: distribution \"global\" needs the scores of all layers before the first is pruned"
+    )]
+    Global {
+        /// Path of the parameter.
+        name: String,
+    },
+    /// A layer whose inputs are not seen.
+    #[error(
+        "parameter {name}: its inputs cannot be recorded; expected a Linear layer, or a convolution with one group, of \
+         burn_sparse::nn that the calibration batches pass through"
+    )]
+    NotRecorded {
+        /// Path of the parameter.
+        name: String,
+    },
+    /// A layer that runs in two blocks.
+    #[error(
+        "parameter {name} is used in blocks {first} and {second}; calibration prunes block after block"
+    )]
+    TwoBlocks {
+        /// Path of the parameter.
+        name: String,
+        /// First block that uses it.
+        first: usize,
+        /// Another one.
+        second: usize,
+    },
+    /// Inputs that are NaN or infinite.
+    #[error("parameter {name}: its inputs are not finite")]
+    NotFinite {
+        /// Path of the parameter.
+        name: String,
+    },
+    /// Weights that cannot be ranked, or a pattern that does not fit.
+    #[error("parameter {name}: {source}")]
+    Pattern {
+        /// Path of the parameter.
+        name: String,
+        /// Cause.
+        source: PatternError,
+    },
+    /// Failure of the model under its new masks.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+}

@@ -1,0 +1,96 @@
+//! Cholesky factorization of damped Gram matrices.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt;
+use faer::linalg::triangular_solve::{
+    solve_lower_triangular_in_place, solve_upper_triangular_in_place,
+};
+use faer::prelude::*;
+use faer::{Mat, MatMut, Par};
+
+/// Factor `L` of a symmetric positive definite matrix, `L Lᵀ`.
+pub(super) struct Factor(Mat<f64>);
+
+/// Factor of a Gram matrix with the damping that made it positive definite.
+pub(super) struct Damped {
+    /// Damped matrix.
+    pub(super) matrix: Mat<f64>,
+    /// Its factor.
+    pub(super) factor: Factor,
+    /// Share of the mean of the diagonal that was added.
+    pub(super) damp: f64,
+}
+
+/// Smallest damping that is tried when the given one is not enough.
+const LEAST: f64 = 1e-8;
+
+impl Damped {
+    /// Adds `damp` times the mean of the diagonal, and ten times as much until the matrix is positive definite. A matrix of
+    /// zeros becomes the identity: without any input, all weights are equally good.
+    pub(super) fn new(gram: &Mat<f64>, damp: f64, par: Par) -> Self {
+        let n = gram.nrows();
+        let mean = (0..n).map(|i| gram[(i, i)]).sum::<f64>() / n.max(1) as f64;
+        let mut damp = damp;
+        let unit = match mean > 0.0 {
+            true => mean,
+            false => {
+                damp = 1.0;
+                1.0
+            }
+        };
+        loop {
+            let mut matrix = gram.clone();
+            for i in 0..n {
+                matrix[(i, i)] += damp * unit;
+            }
+            if let Some(factor) = Factor::new(matrix.clone(), par) {
+                return Self { matrix, factor, damp };
+            }
+            damp = (10.0 * damp).max(LEAST);
+        }
+    }
+}
+
+impl Factor {
+    /// Factors the lower half of a matrix; `None` if it is not positive definite, in the precision of `f64`.
+    pub(super) fn new(mut matrix: Mat<f64>, par: Par) -> Option<Self> {
+        let n = matrix.nrows();
+        // Below this, a pivot is rounding error: relative to the largest entry, as in LAPACK's rank tests.
+        let largest = (0..n).map(|i| matrix[(i, i)]).fold(0.0, f64::max);
+        let least = largest * n as f64 * f64::EPSILON;
+        let need = llt::factor::cholesky_in_place_scratch::<f64>(n, par, Default::default());
+        let mut memory = MemBuffer::new(need);
+        let stack = MemStack::new(&mut memory);
+        llt::factor::cholesky_in_place(
+            matrix.as_mut(),
+            Default::default(),
+            par,
+            stack,
+            Default::default(),
+        )
+        .ok()?;
+        (0..n).all(|i| matrix[(i, i)].powi(2) > least).then_some(Self(matrix))
+    }
+
+    /// Solves for all columns of `right`, in place.
+    pub(super) fn solve(&self, mut right: MatMut<'_, f64>, par: Par) {
+        solve_lower_triangular_in_place(self.0.as_ref(), right.rb_mut(), par);
+        solve_upper_triangular_in_place(self.0.transpose(), right, par);
+    }
+
+    /// Computes `L⁻¹`.
+    pub(super) fn inverse_lower(&self, par: Par) -> Mat<f64> {
+        let n = self.0.nrows();
+        let mut inverse = Mat::identity(n, n);
+        solve_lower_triangular_in_place(self.0.as_ref(), inverse.as_mut(), par);
+        inverse
+    }
+
+    /// Computes the inverse of the matrix.
+    pub(super) fn inverse(&self, par: Par) -> Mat<f64> {
+        let n = self.0.nrows();
+        let mut inverse = Mat::identity(n, n);
+        self.solve(inverse.as_mut(), par);
+        inverse
+    }
+}

@@ -1,0 +1,29 @@
+//! One-shot pruning by the inputs of layers, with repair of what is kept.
+//!
+//! A magnitude does not know how large the input is that a weight is multiplied with, nor which other weights could do its
+//! work. [`Plan::calibrate`](crate::prune::Plan::calibrate) records the inputs while batches run through the model, ranks
+//! weights by them ([`Saliency`]), and gives the weights that are kept the values with which the layer's outputs change
+//! least. The rows of a Shfl-BW, vector-wise or block-wise group share their kept columns, so that one Cholesky
+//! factorization repairs all of them exactly; rows that choose on their own are selected by the sweep of SparseGPT and then
+//! solved one by one.
+//!
+//! [`Blocks`] tells how the model runs block by block, or in one: [`Whole`], which has an example.
+
+mod blocks;
+mod calibrated;
+mod config;
+mod error;
+mod factor;
+mod gram;
+mod prune_weight;
+mod repair;
+mod saliency;
+mod sequence;
+mod sites;
+mod sweep;
+mod unfold;
+
+pub use blocks::{Blocks, Whole};
+pub use calibrated::{Calibrated, CalibratedWeight};
+pub use config::{CalibrateConfig, Saliency};
+pub use error::CalibrateError;

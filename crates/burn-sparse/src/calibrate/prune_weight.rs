@@ -1,0 +1,124 @@
+//! Pruning of one weight by the inputs of its layer.
+
+use burn_sparse_pattern::{Mask, Pattern, PatternError, Projection, Scores, Search};
+use faer::{Mat, Par};
+
+use super::factor::Damped;
+use super::gram::Moments;
+use super::repair::{least_squares, masked, output_error};
+use super::sweep::{sweep, width};
+use super::{CalibrateConfig, Saliency};
+
+/// A weight and what it shall become.
+pub(super) struct Task<'a> {
+    /// `[cols, rows]`: a column for each row of the weight's matrix.
+    pub(super) weights: Mat<f64>,
+    pub(super) bias: Option<Vec<f64>>,
+    pub(super) pattern: Pattern,
+    pub(super) sparsity: f64,
+    pub(super) seed: u64,
+    pub(super) config: &'a CalibrateConfig,
+}
+
+/// A pruned weight.
+pub(super) struct Solution {
+    /// `[cols, rows]`.
+    pub(super) weights: Mat<f64>,
+    pub(super) bias: Option<Vec<f64>>,
+    pub(super) projection: Projection,
+    /// Relative error of the outputs with the mask alone.
+    pub(super) masked: f64,
+    /// Relative error of the outputs.
+    pub(super) left: f64,
+}
+
+impl Task<'_> {
+    /// Prunes the weight. `damped` is the factor of the second moments.
+    pub(super) fn solve(
+        &self,
+        moments: &Moments,
+        damped: &Damped,
+    ) -> Result<Solution, PatternError> {
+        let target = self.target(moments, damped);
+        let projection = self.project(&target, moments, damped)?;
+        let mask = &projection.mask;
+        let before = masked(&target, mask);
+        let scale =
+            output_error(&moments.second, &Mat::zeros(target.nrows(), target.ncols()), &target);
+        let relative = |weights: &Mat<f64>| match scale > 0.0 {
+            true => (output_error(&moments.second, weights, &target) / scale).sqrt(),
+            false => 0.0,
+        };
+        let masked = relative(&before);
+        if mask.kept() == mask.rows() * mask.cols() {
+            // Nothing is dropped, so nothing is changed.
+            let (weights, bias) = (self.weights.clone(), self.bias.clone());
+            return Ok(Solution { weights, bias, projection, masked: 0.0, left: 0.0 });
+        }
+        if !self.config.repair() {
+            let bias = self.bias.clone();
+            return Ok(Solution { weights: before, bias, projection, masked, left: masked });
+        }
+        let weights = least_squares(damped, &target, mask);
+        let bias = self.bias.as_ref().map(|bias| self.repaired_bias(bias, &weights, moments));
+        let left = relative(&weights);
+        Ok(Solution { weights, bias, projection, masked, left })
+    }
+
+    /// Returns the dense weights whose outputs are to be met: those of the layer, moved so that its outputs on the pruned
+    /// model's inputs come closer to those of the dense model. With share `s`, pruned inputs `x` and dense inputs `y` the
+    /// least squares of `Vᵀ x ≈ Wᵀ (s y + (1 - s) x)` is `V = W + s (H + λI)⁻¹ (E x yᵀ - H) W`.
+    fn target(&self, moments: &Moments, damped: &Damped) -> Mat<f64> {
+        let share = self.config.toward_dense();
+        let Some((cross, _)) = moments.dense.as_ref().filter(|_| self.config.needs_dense()) else {
+            return self.weights.clone();
+        };
+        let mut moved = (cross - &moments.second) * &self.weights;
+        damped.factor.solve(moved.as_mut(), Par::rayon(0));
+        Mat::from_fn(moved.nrows(), moved.ncols(), |i, j| {
+            self.weights[(i, j)] + share * moved[(i, j)]
+        })
+    }
+
+    fn project(
+        &self,
+        target: &Mat<f64>,
+        moments: &Moments,
+        damped: &Damped,
+    ) -> Result<Projection, PatternError> {
+        let (cols, rows) = (target.nrows(), target.ncols());
+        let scores = self.config.score().scores(target, damped, &moments.second);
+        let scores = Scores::new(rows, cols, &scores)?;
+        let search = Search { seed: self.seed, ..Search::default() };
+        let first = self.pattern.project(&scores, self.sparsity, &search)?;
+        let swept = self.config.repair() && self.config.score() == Saliency::Obs;
+        match width(self.pattern).filter(|_| swept && first.mask.kept() < rows * cols) {
+            None => Ok(first),
+            Some(width) => {
+                let by_row = self.pattern != Pattern::Unstructured {};
+                let mask: Mask = sweep(damped, target, &first.mask, width, by_row)?;
+                Ok(Projection { mask, row_order: None })
+            }
+        }
+    }
+
+    /// Returns the bias with which the mean of the outputs is that of the target.
+    fn repaired_bias(&self, bias: &[f64], repaired: &Mat<f64>, moments: &Moments) -> Vec<f64> {
+        let share = match self.config.needs_dense() {
+            true => self.config.toward_dense(),
+            false => 0.0,
+        };
+        let mean = |col: usize| match &moments.dense {
+            Some((_, dense)) => share * dense[col] + (1.0 - share) * moments.mean[col],
+            None => moments.mean[col],
+        };
+        let wanted: Vec<f64> = (0..moments.mean.len()).map(mean).collect();
+        let output = |weights: &Mat<f64>, row: usize, inputs: &[f64]| -> f64 {
+            weights.col(row).iter().zip(inputs).map(|(w, x)| w * x).sum()
+        };
+        let one = |(row, bias): (usize, &f64)| {
+            bias + output(&self.weights, row, &wanted) - output(repaired, row, &moments.mean)
+        };
+        bias.iter().enumerate().map(one).collect()
+    }
+}

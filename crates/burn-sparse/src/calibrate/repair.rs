@@ -1,0 +1,68 @@
+//! Least squares on a mask.
+
+use std::collections::BTreeMap;
+
+use burn_sparse_pattern::Mask;
+use faer::{Mat, Par};
+use rayon::prelude::*;
+
+use super::factor::{Damped, Factor};
+
+/// Returns the weights on `mask` whose outputs differ least from those of `target`: for a row with kept columns `K`,
+/// `H[K, K]⁻¹ H[K, :] w`. Rows with the same kept columns, as the groups of Shfl-BW have, share a factorization.
+///
+/// `target` is `[cols, rows]`: a column for each row of the weight. A row that keeps everything is returned as it is.
+pub(super) fn least_squares(damped: &Damped, target: &Mat<f64>, mask: &Mask) -> Mat<f64> {
+    let cols = mask.cols();
+    let mut sharing: BTreeMap<&[u64], Vec<usize>> = BTreeMap::new();
+    for row in 0..mask.rows() {
+        sharing.entry(mask.row(row)).or_default().push(row);
+    }
+    let sharing: Vec<Vec<usize>> = sharing.into_values().collect();
+    // H · target, of which every set of rows reads its own part.
+    let right = &damped.matrix * target;
+    let solved: Vec<(&[usize], Vec<usize>, Mat<f64>)> = sharing
+        .par_iter()
+        .filter_map(|rows| {
+            let kept: Vec<usize> = mask.row_columns(rows[0]).collect();
+            let mut values = Mat::from_fn(kept.len(), rows.len(), |k, r| right[(kept[k], rows[r])]);
+            if kept.is_empty() || kept.len() == cols {
+                return None;
+            }
+            let part =
+                Mat::from_fn(kept.len(), kept.len(), |i, j| damped.matrix[(kept[i], kept[j])]);
+            // A part of a positive definite matrix is positive definite, up to rounding.
+            let factor = Factor::new(part, Par::Seq)?;
+            factor.solve(values.as_mut(), Par::Seq);
+            Some((&rows[..], kept, values))
+        })
+        .collect();
+    let mut repaired = masked(target, mask);
+    for (rows, kept, values) in solved {
+        for (r, &row) in rows.iter().enumerate() {
+            for (k, &col) in kept.iter().enumerate() {
+                repaired[(col, row)] = values[(k, r)];
+            }
+        }
+    }
+    repaired
+}
+
+/// Returns `target` with zeros where the mask drops weights.
+pub(super) fn masked(target: &Mat<f64>, mask: &Mask) -> Mat<f64> {
+    Mat::from_fn(target.nrows(), target.ncols(), |col, row| match mask.get(row, col) {
+        true => target[(col, row)],
+        false => 0.0,
+    })
+}
+
+/// Returns the mean squared difference of the outputs of `weights` and `target`, in all rows together: `tr(Dᵀ H D)`.
+pub(super) fn output_error(gram: &Mat<f64>, weights: &Mat<f64>, target: &Mat<f64>) -> f64 {
+    let difference = weights - target;
+    let product = gram * &difference;
+    let column = |row| -> f64 {
+        product.col(row).iter().zip(difference.col(row).iter()).map(|(a, b)| a * b).sum()
+    };
+    // Rounding may leave a difference of zero slightly negative.
+    (0..difference.ncols()).map(column).sum::<f64>().max(0.0)
+}
