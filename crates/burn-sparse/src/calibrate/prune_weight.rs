@@ -50,11 +50,6 @@ impl Task<'_> {
             false => 0.0,
         };
         let masked = relative(&before);
-        if mask.kept() == mask.rows() * mask.cols() {
-            // Nothing is dropped, so nothing is changed.
-            let (weights, bias) = (self.weights.clone(), self.bias.clone());
-            return Ok(Solution { weights, bias, projection, masked: 0.0, left: 0.0 });
-        }
         if !self.config.repair() {
             let bias = self.bias.clone();
             return Ok(Solution { weights: before, bias, projection, masked, left: masked });
@@ -92,7 +87,7 @@ impl Task<'_> {
         let search = Search { seed: self.seed, ..Search::default() };
         let first = self.pattern.project(&scores, self.sparsity, &search)?;
         let swept = self.config.repair() && self.config.score() == Saliency::Obs;
-        match width(self.pattern).filter(|_| swept && first.mask.kept() < rows * cols) {
+        match width(self.pattern).filter(|_| swept) {
             None => Ok(first),
             Some(width) => {
                 let by_row = self.pattern != Pattern::Unstructured {};
