@@ -129,7 +129,7 @@ fn exported_hugging_face_folders_compute_in_numpy_what_our_packed_models_do() {
         let [packed, dense] = ["packed", "dense"].map(|name| place.path().join(name));
         let opened = Folder::open(original.path()).unwrap();
         let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
-        let checkpoint = prune_folder(&opened, &rule, 0, &packed).unwrap();
+        let checkpoint = prune_folder(&opened, &rule, 0, None, &packed, |_| ()).unwrap().checkpoint;
         let packed = Folder::open(&packed).unwrap();
         packed.export(&checkpoint, &dense).unwrap();
         let device = Device::flex();
