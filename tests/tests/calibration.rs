@@ -10,7 +10,6 @@ use burn_sparse::nn::{Linear, Lstm, LstmConfig};
 use burn_sparse::prelude::*;
 use burn_sparse::train::Pruned;
 use burn_sparse_tests::models::seeded;
-use faer::prelude::*;
 use faer::{Mat, linalg::solvers::SolveLstsq};
 
 /// Patterns that keep the same columns in several rows, and patterns whose rows choose on their own.
