@@ -4,9 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use burn::tensor::Device;
+use burn_sparse::calibrate::CalibrateConfig;
 use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::pattern::Pattern;
+use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Weights};
+use burn_sparse_run::pretrained::{Calibration, CalibrationTexts, prune_folder};
 use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::report::{find, page, rows};
 use burn_sparse_run::run::{
     Begin, DataSource, EpochReport, Observer, Outcome, Phase, RunError, RunFolder, TrainOptions,
     Trained, train,
@@ -162,6 +167,91 @@ fn runs_of_pretrained_models_resume_to_the_bit_and_leave_a_folder_that_runs() {
                 assert!((a - b).abs() < 1e-5);
             }
         }
+    }
+}
+
+#[test]
+fn calibrated_runs_resume_to_the_bit_and_report_every_layer() {
+    for (config, keys) in [(BERT, EMBEDDING), (LLAMA, LANGUAGE)] {
+        let place = Place::new(config);
+        let keys = format!("{keys}\n[calibrate]\nsamples = 4\ndamp = 0.1");
+        let recipe = place.recipe(&keys, &["prune.end=\"0 steps\""]);
+        let (whole, losses) = place.train(&recipe, "whole", usize::MAX).unwrap();
+        let (_, parts) = place.train(&recipe, "cut", 1).unwrap();
+        assert_eq!(losses, parts);
+        let bytes = |run: &str| fs::read(place.run(run).checkpoint()).unwrap();
+        assert!(bytes("whole") == bytes("cut"), "checkpoints differ");
+        assert_eq!(whole.sparsity, 0.5);
+
+        // Masks are those of the calibration, whatever was trained after it.
+        let untrained = place.recipe(&keys, &["prune.end=\"0 steps\"", "train.prune_epochs=0"]);
+        place.train(&untrained, "untrained", usize::MAX).unwrap();
+        let read = |run: &str| Checkpoint::read(place.run(run).checkpoint()).unwrap();
+        let (trained, untrained) = (read("whole"), read("untrained"));
+        let packed = untrained.packed().collect::<Vec<_>>();
+        for ((name, found), (_, expected)) in trained.packed().zip(&packed) {
+            assert_eq!(found.packed.mask(), expected.packed.mask(), "{name}");
+        }
+
+        let record = fs::read(place.run("whole").path().join("calibration.json")).unwrap();
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        assert_eq!(record.as_array().unwrap().len(), packed.len());
+        let found = find(place.run("whole").path()).unwrap();
+        let html = page(&found, &rows(&found), &[]);
+        assert!(html.contains("Error of the layers"), "no figure");
+    }
+}
+
+#[test]
+fn a_calibrated_recipe_has_no_ramp() {
+    let place = Place::new(LLAMA);
+    let recipe = place.recipe(&format!("{LANGUAGE}\n[calibrate]"), &[]);
+    let error = place.train(&recipe, "run", usize::MAX).unwrap_err();
+    assert!(error.contains("remove the ramp"), "{error}");
+    for (key, reason) in [("samples=0", "calibrate.samples"), ("toward_dense=2.0", "toward_dense")]
+    {
+        let text = format!("version = 1\ntask = \"glyphs-mlp\"\n[calibrate]\n{key}\n");
+        let error = text.parse::<Recipe>().unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn folders_are_pruned_by_the_inputs_of_a_text_the_same_way_every_time() {
+    let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
+    for config in [BERT, LLAMA] {
+        let place = Place::new(config);
+        let folder = Folder::open(place.model.path()).unwrap();
+        let prune = |file: &str, samples: usize, out: &str| {
+            let texts = CalibrationTexts {
+                files: vec![place.data.path().join(file)],
+                samples,
+                length: 6,
+                seed: 1,
+            };
+            let calibration = Calibration { config: CalibrateConfig::new(), texts };
+            let out = place.data.path().join(out);
+            let pruned = prune_folder(&folder, &rule, 1, Some(&calibration), &out, |_| ());
+            pruned.map_err(|error| error.to_string())
+        };
+        let file = if config == BERT { "stsb-en-train.csv" } else { "train.txt" };
+        let (one, two) = (prune(file, 5, "one").unwrap(), prune(file, 5, "two").unwrap());
+        let record = one.calibration.unwrap();
+        assert_eq!(record.hash, two.calibration.unwrap().hash);
+        let read = |out: &str| {
+            Folder::open(place.data.path().join(out)).unwrap().packed().unwrap().unwrap()
+        };
+        let (one, two) = (read("one"), read("two"));
+        assert_eq!(one.sparsity(), 0.5);
+        assert!(one.provenance().results().unwrap().contains(&record.hash));
+        for ((name, a), (_, b)) in one.packed().zip(two.packed()) {
+            assert_eq!(a.packed, b.packed, "{name}");
+        }
+
+        let error = prune("short.txt", 5, "three").unwrap_err();
+        assert!(error.contains("short.txt") && error.contains("at least"), "{error}");
+        assert!(prune("missing.txt", 5, "three").unwrap_err().contains("missing.txt"));
+        assert!(!place.data.path().join("three").exists());
     }
 }
 

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use burn_sparse::calibrate::CalibrateError;
 use burn_sparse::checkpoint::CheckpointError;
 use burn_sparse::measure::BenchError;
 use burn_sparse::pattern::PatternError;
@@ -110,6 +111,9 @@ pub enum RunError {
     /// The checkpoint has no recipe, so its task is unknown.
     #[error("the checkpoint carries no recipe, so its task is not known")]
     NoRecipe,
+    /// The model cannot be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] CalibrateError),
     /// The recipe names an unknown task.
     #[error(transparent)]
     Task(#[from] TaskError),

@@ -2,6 +2,8 @@ use std::path::Path;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Tensor};
+use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, Whole};
+use burn_sparse::prune::Plan;
 use burn_sparse_models::huggingface::Folder;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -10,6 +12,9 @@ use crate::Metric;
 use crate::recipe::{Distill, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
+
+/// Samples that run together in calibration.
+const CALIBRATION_BATCH: usize = 64;
 
 /// Training samples of a step.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +120,27 @@ pub trait Task {
         teacher: Option<Teacher<'_, Self::Model>>,
         device: &Device,
     ) -> Loss;
+
+    /// Prunes a model, which is not under autodiff, by the inputs that its layers get from training samples. By default these
+    /// go through [`Self::loss`] in one block; a deep model overrides this with its own blocks.
+    ///
+    /// # Errors
+    /// As [`Plan::calibrate`].
+    fn calibrate(
+        &self,
+        model: &Self::Model,
+        data: &Self::Data,
+        samples: &[usize],
+        plan: &Plan,
+        config: &CalibrateConfig,
+        device: &Device,
+    ) -> Result<Calibrated, CalibrateError> {
+        let batches = samples.chunks(CALIBRATION_BATCH).map(<[usize]>::to_vec).collect();
+        let forward = Whole::new(|model: &Self::Model, indices: &Vec<usize>| {
+            self.loss(model, data, Samples { indices, draw: 0 }, None, device);
+        });
+        plan.calibrate(model, &forward, batches, config, |_| ())
+    }
 
     /// Returns the number of test samples.
     fn test_len(&self, data: &Self::Data) -> usize;

@@ -32,9 +32,6 @@ pub struct CalibrationTokens {
     pub hash: String,
 }
 
-/// Samples that run together.
-const BATCH: usize = 8;
-
 impl CalibrationTexts {
     /// Chooses windows of tokens at random places, for a language model.
     ///
@@ -92,8 +89,11 @@ impl CalibrationTexts {
 }
 
 impl CalibrationTokens {
+    /// Samples that run together.
+    pub(crate) const BATCH: usize = 8;
+
     /// Groups samples of one length.
-    fn new(mut samples: Vec<Vec<u32>>, device: &Device) -> Self {
+    pub(crate) fn new(mut samples: Vec<Vec<u32>>, device: &Device) -> Self {
         samples.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
         let mut hash = Sha256::new();
         for sample in &samples {
@@ -103,7 +103,7 @@ impl CalibrationTokens {
         let hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let mut batches: Vec<Tensor<2, Int>> = samples
             .chunk_by(|a, b| a.len() == b.len())
-            .flat_map(|equal| equal.chunks(BATCH))
+            .flat_map(|equal| equal.chunks(Self::BATCH))
             .map(|batch| {
                 let rows: Vec<&[u32]> = batch.iter().map(Vec::as_slice).collect();
                 TokenBatch::new(&rows, device).ids

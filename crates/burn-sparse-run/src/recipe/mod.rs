@@ -2,6 +2,7 @@
 
 mod after;
 mod blend;
+mod calibrate;
 mod data;
 mod distill;
 mod error;
@@ -10,6 +11,7 @@ mod recipe_file;
 mod train;
 
 pub use after::{After, MaskAfter};
+pub use calibrate::Calibrate;
 pub use data::DataConfig;
 pub use distill::Distill;
 pub use error::RecipeError;

@@ -6,7 +6,7 @@ use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::prune::{Horizon, Plan, PlanError, PruneConfig, Pruning};
 use serde::{Deserialize, Serialize};
 
-use super::{After, DataConfig, RecipeError, TrainConfig, overrides};
+use super::{After, Calibrate, DataConfig, RecipeError, TrainConfig, overrides};
 
 /// A recipe: the task, its training, and the pruning rules.
 ///
@@ -46,6 +46,9 @@ pub struct Recipe {
     /// Dense training, then fine-tuning under masks.
     #[serde(default)]
     pub train: TrainConfig,
+    /// One-shot pruning by the inputs of layers, in place of a ramp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrate: Option<Calibrate>,
     /// Pruning rules; the last one that matches a parameter applies.
     #[serde(default)]
     pub prune: Vec<PruneConfig>,
@@ -143,6 +146,14 @@ impl Recipe {
             let reason =
                 "is true, which leaves nothing to the [[prune]] tables: remove one of them";
             return Err(RecipeError::value("train.keep_zeros", reason));
+        }
+        if let Some(calibrate) = &self.calibrate {
+            calibrate.validate()?;
+            if self.train.keep_zeros {
+                let reason =
+                    "has no effect on the fixed masks of train.keep_zeros: remove one of them";
+                return Err(RecipeError::value("calibrate", reason));
+            }
         }
         self.data.validate()?;
         self.train.validate()?;

@@ -5,6 +5,7 @@ use super::markdown::{metric_name, sparsity, value};
 use super::{Row, Run};
 use crate::Metric;
 use crate::run::Phase;
+use burn_sparse::calibrate::CalibratedWeight;
 
 /// Plots the metric against sparsity, with a line for every method and pattern.
 pub(super) fn by_sparsity(rows: &[Row]) -> Chart {
@@ -122,6 +123,36 @@ pub(super) fn by_epoch(run: &Run) -> Chart {
         y: written(&run.metric.name),
         series: series.filter(|series| !series.points.is_empty()).collect(),
         level: run.dense_metric.as_ref().map(|metric| metric.value),
+    }
+}
+
+/// Plots the relative error of every calibrated layer's outputs, with the mask alone and repaired.
+pub(super) fn by_layer(run: &Run) -> Chart {
+    let line = |style: usize, name: &str, error: fn(&CalibratedWeight) -> f64| Series {
+        name: name.into(),
+        style,
+        variant: 0,
+        points: run
+            .calibration
+            .iter()
+            .enumerate()
+            .map(|(at, weight)| Point {
+                x: (at + 1) as f64,
+                y: error(weight),
+                range: None,
+                says: format!("{}: {:.1} %, {name}", weight.name, 100.0 * error(weight)),
+            })
+            .collect(),
+    };
+    Chart {
+        title: "Error of the layers' outputs".into(),
+        x: Axis { name: "layer".into(), written: Box::new(|layer| format!("{layer:.0}")) },
+        y: Box::new(percent),
+        series: vec![
+            line(0, "with the mask", |weight| weight.error_masked),
+            line(1, "repaired", |weight| weight.error),
+        ],
+        level: None,
     }
 }
 

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use burn_sparse::calibrate::CalibratedWeight;
 use burn_sparse::checkpoint::Checkpoint;
 
 use crate::Metric;
@@ -35,6 +36,8 @@ pub struct Run {
     pub pattern: String,
     /// Reports of its epochs.
     pub epochs: Vec<EpochReport>,
+    /// What calibration did to each weight; empty without one.
+    pub calibration: Vec<CalibratedWeight>,
     /// Size of its checkpoint file in bytes.
     pub bytes: u64,
     /// Its checkpoint.
@@ -96,6 +99,7 @@ fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
         sparsity: results.sparsity,
         pattern: if patterns.is_empty() { "dense".into() } else { patterns },
         epochs: folder.epochs()?,
+        calibration: folder.calibration(),
         bytes,
         checkpoint,
     }))

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use burn_sparse::measure::{BenchRow, plot};
 
-use super::curves::{by_epoch, by_latency, by_sparsity, ramp};
+use super::curves::{by_epoch, by_latency, by_layer, by_sparsity, ramp};
 use super::escape::escaped;
 use super::markdown::{batches, metric_name, sparsity, value};
 use super::{Alone, Found, Measured, Row, Run};
@@ -128,6 +128,9 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
             html += &ramp(run).draw();
         }
         html += "</div>";
+    }
+    if !run.calibration.is_empty() {
+        let _ = write!(html, "<div class=\"charts\">{}</div>", by_layer(run).draw());
     }
     if let Some(measured) = measured {
         html += &layers(measured);

@@ -5,6 +5,7 @@ use crate::recipe::Recipe;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::store::ModuleRecord;
+use burn_sparse::calibrate::CalibratedWeight;
 use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
 
 use super::state::{Best, State};
@@ -13,8 +14,11 @@ use super::{Phase, RunError};
 /// File of the dense model that pruning is distilled from.
 const TEACHER: &str = "teacher.bpk";
 
+/// File of what calibration did.
+const CALIBRATION: &str = "calibration.json";
+
 /// Folder of a run: `recipe.toml`, `initial.safetensors` if the run began with the parameters of a
-/// checkpoint, `teacher.bpk` with distillation, `epochs.jsonl`, the state to resume from, and at the end
+/// checkpoint, `teacher.bpk` with distillation, `calibration.json` with calibration, `epochs.jsonl`, the state to resume from, and at the end
 /// `checkpoint.safetensors` and `results.json`; with a pretrained model, also `model`, a folder that runs. `.lock` is held while a process trains here;
 /// `unproven.safetensors` is a checkpoint that has not been proven to equal the trained model.
 #[derive(Debug, Clone)]
@@ -47,6 +51,19 @@ impl RunFolder {
     /// and the tokenizer.
     pub fn model(&self) -> PathBuf {
         self.path.join("model")
+    }
+
+    /// Writes what calibration did to each weight.
+    pub(super) fn save_calibration(&self, weights: &[CalibratedWeight]) -> Result<(), RunError> {
+        let path = self.path.join(CALIBRATION);
+        let json = serde_json::to_vec_pretty(weights).map_err(|error| fail(&path, error))?;
+        replace(&path, &json)
+    }
+
+    /// Reads what calibration did to each weight; empty if there was none.
+    pub(crate) fn calibration(&self) -> Vec<CalibratedWeight> {
+        let text = std::fs::read(self.path.join(CALIBRATION)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Gives the final checkpoint a second name, or copies it where a file cannot have two.

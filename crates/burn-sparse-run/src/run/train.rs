@@ -203,7 +203,12 @@ impl<T: Task> Session<'_, T> {
         let mut sparse = match masks {
             // Excludes a dense phase, so nothing has been trained yet.
             Start::Kept(sparse) => sparse,
-            Start::Planned(plan) => plan.attach(dense)?,
+            Start::Planned(plan) => match &self.recipe.calibrate {
+                None => plan.attach(dense)?,
+                // The masks are in the record that is loaded below.
+                Some(_) if resumed => plan.with_fixed_masks().attach(dense)?,
+                Some(table) => self.calibrate(&plan, dense, table)?,
+            },
         };
         let mut optimizer = optimizer(&config.optimizer);
         if resumed {

@@ -2,12 +2,14 @@ use std::path::Path;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated};
+use burn_sparse::prune::Plan;
 use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::huggingface::{CausalLm, Folder, Tokenizer, Weights};
-use burn_sparse_models::{Llama, LlamaConfig};
+use burn_sparse_models::{Llama, LlamaBlocks, LlamaConfig};
 
 use super::square_head::square_head;
-use crate::pretrained::{Windows, perplexity};
+use crate::pretrained::{CalibrationTokens, Windows, perplexity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
@@ -152,6 +154,23 @@ impl Task for CausalLmTask {
             }
         };
         Loss { value, predictions }
+    }
+
+    fn calibrate(
+        &self,
+        model: &Llama,
+        data: &LanguageData,
+        samples: &[usize],
+        plan: &Plan,
+        config: &CalibrateConfig,
+        device: &Device,
+    ) -> Result<Calibrated, CalibrateError> {
+        let batch = |indices: &[usize]| {
+            let (tokens, _) = self.batch(data, Samples { indices, draw: 0 }, device);
+            model.embed(tokens)
+        };
+        let batches = samples.chunks(CalibrationTokens::BATCH).map(batch).collect();
+        plan.calibrate(model, &LlamaBlocks, batches, config, |_| ())
     }
 
     fn test_len(&self, _data: &LanguageData) -> usize {

@@ -1,16 +1,18 @@
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated};
+use burn_sparse::prune::Plan;
 use burn_sparse_datasets::{DatasetError, stsb};
 use burn_sparse_models::huggingface::{
     BertEmbedder, Folder, SentenceTokenizer, TokenBatch, Weights,
 };
-use burn_sparse_models::{Bert, BertConfig};
+use burn_sparse_models::{Bert, BertBlocks, BertConfig};
 use rand_chacha::ChaCha8Rng;
 
 use super::by_length::by_length;
 use super::square_head::square_head;
-use crate::pretrained::similarity;
+use crate::pretrained::{CalibrationTokens, similarity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
@@ -186,6 +188,21 @@ impl Task for SentenceEmbeddingTask {
             value = value + square_head(&states, &taught, padding.as_ref()) * distill.layers;
         }
         Loss { value, predictions }
+    }
+
+    fn calibrate(
+        &self,
+        model: &Bert,
+        data: &EmbeddingData,
+        samples: &[usize],
+        plan: &Plan,
+        config: &CalibrateConfig,
+        device: &Device,
+    ) -> Result<Calibrated, CalibrateError> {
+        let texts = samples.iter().flat_map(|&index| &data.samples[self.place(data, index)].texts);
+        let tokens = CalibrationTokens::new(texts.cloned().collect(), device);
+        let batches = tokens.batches.into_iter().map(|tokens| model.features(tokens)).collect();
+        plan.calibrate(model, &BertBlocks, batches, config, |_| ())
     }
 
     fn test_len(&self, data: &EmbeddingData) -> usize {

@@ -51,12 +51,9 @@ impl Calibrated {
     ///
     /// # Errors
     /// When the model is another one.
-    pub fn attach<M: Module>(mut self, model: M) -> Result<Sparse<M>, TrainError> {
+    pub fn attach<M: Module>(self, model: M) -> Result<Sparse<M>, TrainError> {
         let model = set_values(model, &self.values);
-        for weight in &mut self.plan.weights {
-            weight.kept = true;
-        }
-        Ok(self.plan.attach(model)?.with_masks(self.masks))
+        Ok(self.plan.with_fixed_masks().attach(model)?.with_masks(self.masks))
     }
 }
 

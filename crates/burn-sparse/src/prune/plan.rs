@@ -106,6 +106,15 @@ impl Plan {
         Ok(Self::of(&pruning, horizon, weights, unpruned))
     }
 
+    /// Returns the plan with masks that are given, and never updated.
+    #[must_use]
+    pub fn with_fixed_masks(mut self) -> Self {
+        for weight in &mut self.weights {
+            weight.kept = true;
+        }
+        self
+    }
+
     pub(super) fn of(
         pruning: &Pruning,
         horizon: Horizon,

@@ -29,7 +29,7 @@ pub struct PlannedWeight {
     /// Highest sparsity that a global threshold gives the weight.
     #[serde(default)]
     pub cap: f64,
-    /// `true` if the mask is that of the checkpoint and is never updated.
+    /// `true` if the mask is given, by a checkpoint or by calibration, and is never updated.
     #[serde(default)]
     pub kept: bool,
     /// Steps at which the mask is updated.

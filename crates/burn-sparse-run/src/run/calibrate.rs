@@ -1,0 +1,31 @@
+use burn::module::Module;
+use burn_sparse::prune::Plan;
+use burn_sparse::train::Sparse;
+use rand::SeedableRng;
+use rand::seq::index;
+use rand_chacha::ChaCha8Rng;
+
+use super::RunError;
+use super::session::Session;
+use crate::Task;
+use crate::recipe::Calibrate;
+
+impl<T: Task> Session<'_, T> {
+    /// Prunes and repairs a model by the inputs that its layers get from training samples, and keeps the record in the run's
+    /// folder.
+    pub(super) fn calibrate(
+        &self,
+        plan: &Plan,
+        model: T::Model,
+        table: &Calibrate,
+    ) -> Result<Sparse<T::Model>, RunError> {
+        let len = self.task.train_len();
+        let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
+        let samples = index::sample(&mut random, len, table.samples.min(len)).into_vec();
+        let (dense, device) = (model.valid(), self.device.clone().inner());
+        let config = table.config();
+        let found = self.task.calibrate(&dense, self.data, &samples, plan, &config, &device)?;
+        self.folder.save_calibration(found.weights())?;
+        Ok(found.attach(model)?)
+    }
+}
