@@ -12,6 +12,7 @@
 mod blocks;
 mod calibrated;
 mod config;
+mod eliminate;
 mod error;
 mod factor;
 mod gram;

@@ -1,8 +1,9 @@
 //! Pruning of one weight by the inputs of its layer.
 
-use burn_sparse_pattern::{Mask, Pattern, PatternError, Projection, Scores, Search};
+use burn_sparse_pattern::{Mask, Pattern, PatternError, Projection, RowOrder, Scores, Search};
 use faer::{Mat, Par};
 
+use super::eliminate::eliminate;
 use super::factor::Damped;
 use super::gram::Moments;
 use super::repair::{least_squares, masked, output_error};
@@ -86,14 +87,25 @@ impl Task<'_> {
         let scores = Scores::new(rows, cols, &scores)?;
         let search = Search { seed: self.seed, ..Search::default() };
         let first = self.pattern.project(&scores, self.sparsity, &search)?;
-        let swept = self.config.repair() && self.config.score() == Saliency::Obs;
-        match width(self.pattern).filter(|_| swept) {
-            None => Ok(first),
-            Some(width) => {
-                let by_row = self.pattern != Pattern::Unstructured {};
-                let mask: Mask = sweep(damped, target, &first.mask, width, by_row)?;
-                Ok(Projection { mask, row_order: None })
+        if !self.config.repair() || self.config.score() != Saliency::Obs {
+            return Ok(first);
+        }
+        // What was dropped changes what the others are worth: from here on, columns make up for each other.
+        match self.pattern {
+            Pattern::VectorWise { vector, .. } | Pattern::ShflBw { vector, .. } => {
+                let identity = RowOrder::identity(rows);
+                let order = first.row_order.as_ref().unwrap_or(&identity);
+                let mask = eliminate(damped, target, &first.mask, order, vector)?;
+                Ok(Projection { mask, row_order: first.row_order })
             }
+            pattern => match width(pattern) {
+                None => Ok(first),
+                Some(width) => {
+                    let by_row = pattern != Pattern::Unstructured {};
+                    let mask: Mask = sweep(damped, target, &first.mask, width, by_row)?;
+                    Ok(Projection { mask, row_order: None })
+                }
+            },
         }
     }
 
