@@ -70,5 +70,5 @@ pub use mask::{apply_mask, decay_dropped};
 pub use memo::{Address, Memo};
 pub use ops::SparseOps;
 pub use packed::{Checked, PackedPrimitive, PackedTensors, Spec};
-pub use select::{select, select_conv2d};
+pub use select::{select, select_conv2d, trains_faster};
 pub use window::Window;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use burn_sparse::measure::{LayerReport, Predicted};
 use burn_sparse_run::Metric;
-use burn_sparse_run::run::{EpochReport, Observer, Phase};
+use burn_sparse_run::run::{EpochReport, Observer, Phase, StepTimes};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -103,13 +103,28 @@ impl Observer for Progress {
                 report.mask_seconds,
             );
         }
-        line += &format!("  {:.1} s", report.seconds);
+        line += &format!("  {:.1} s{}", report.seconds, steps(report));
         self.lines()(&line);
     }
 
     fn interrupted(&self) -> bool {
         INTERRUPTED.load(Ordering::SeqCst)
     }
+}
+
+/// Formats the seconds per step and the memory of training.
+fn steps(report: &EpochReport) -> String {
+    let form = |name: &str, seconds: Option<f64>| {
+        seconds.map(|seconds| format!("{:.1} ms per {name}step", 1e3 * seconds))
+    };
+    let StepTimes { masked, packed, .. } = report.steps;
+    let masked_name = if packed.is_some() { "masked " } else { "" };
+    let times = [form(masked_name, masked), form("packed ", packed)];
+    let mut times: Vec<String> = times.into_iter().flatten().collect();
+    if report.trained_bytes > 0 {
+        times.push(format!("{:.0} MB trained", report.trained_bytes as f64 / 1e6));
+    }
+    if times.is_empty() { String::new() } else { format!(" ({})", times.join(", ")) }
 }
 
 impl Drop for Progress {

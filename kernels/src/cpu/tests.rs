@@ -52,6 +52,7 @@ fn assert_agrees<V: Value>(weight: Weight<'_, V>) {
         });
         let store = Store { bias: Some(&bias), activation: Activation::Relu };
         for isa in Isa::available() {
+            assert_gradients_agree(isa, &weight, &x);
             for kernel in CpuKernel::candidates(weight.layout, n, isa) {
                 let y = run(isa, kernel, &weight, &x, store);
                 for (i, (y, expected)) in y.iter().zip(&expected).enumerate() {
@@ -60,6 +61,34 @@ fn assert_agrees<V: Value>(weight: Weight<'_, V>) {
                     assert!(difference < 1e-4, "{name:?} n={n} [{i}]: {y} {expected}");
                 }
             }
+        }
+    }
+}
+
+/// Asserts that both gradients agree with float64 sums.
+fn assert_gradients_agree<V: Value>(isa: Isa, weight: &Weight<'_, V>, x: &[f32]) {
+    let (rows, cols) = (weight.rows, weight.cols);
+    let n = x.len() / cols;
+    let dy = noise(n * rows, 13);
+    let (mut dx, mut dw) = (vec![0.0_f64; n * cols], vec![0.0_f64; weight.values.len()]);
+    weight.entries(0..rows, |row, col, at| {
+        let w = f64::from(weight.values[at].widen());
+        for token in 0..n {
+            let dy = f64::from(dy[token * rows + row]);
+            dx[token * cols + col] += w * dy;
+            dw[at] += dy * f64::from(x[token * cols + col]);
+        }
+    });
+    // Stale values must be overwritten.
+    let mut found = vec![f32::NAN; n * cols];
+    gradient::dx(isa, weight, &dy, &mut found);
+    let found_dw = gradient::dw(isa, weight, x, &dy);
+    for (what, found, expected) in [("dx", &found, &dx), ("dw", &found_dw, &dw)] {
+        assert_eq!(found.len(), expected.len());
+        for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let difference = (f64::from(*found) - expected).abs();
+            let name = (what, isa.name(), weight.layout);
+            assert!(difference < 1e-4, "{name:?} n={n} [{i}]: {found} {expected}");
         }
     }
 }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::checkpoint::FloatType;
-use burn_sparse::measure::{Bench, BenchRow};
+use burn_sparse::measure::{Bench, BenchRow, StepParts};
 use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 use clap::Args;
@@ -31,6 +31,9 @@ pub(crate) struct BenchArguments {
     /// Batch sizes in tokens, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
     pub(crate) batch: Vec<usize>,
+    /// Time a forward and a backward pass, as fine-tuning runs them.
+    #[arg(long)]
+    pub(crate) training: bool,
     #[command(flatten)]
     pub(crate) compute: Compute,
     /// Print one JSON object on standard output.
@@ -39,7 +42,10 @@ pub(crate) struct BenchArguments {
 }
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
-    let device = arguments.compute.device()?;
+    let mut device = arguments.compute.device()?;
+    if arguments.training {
+        device = device.autodiff();
+    }
     costs::install()?;
     let mut rows = Vec::new();
     let layers = layers(arguments, &device)?;
@@ -75,9 +81,20 @@ fn progress(row: &BenchRow) -> String {
         rows, cols, batch, pattern, sparsity, dense_us, sparse_us, speedup, kernel, ..
     } = row;
     let percent = 100.0 * sparsity;
+    let passes = row.passes.map_or(String::new(), |[dense, sparse]| {
+        let part = |name: &str, part: fn(&StepParts) -> f64| {
+            format!("{name} {:.1} -> {:.1} us", part(&dense), part(&sparse))
+        };
+        let parts = [
+            part("forward", |passes| passes.forward_us),
+            part("dx", |passes| passes.input_gradient_us),
+            part("dw", |passes| passes.weight_gradient_us),
+        ];
+        format!(" ({})", parts.join(", "))
+    });
     format!(
-        "{rows} x {cols}, {pattern} at {percent:.1} %, batch {batch}: {speedup:.2}x, {dense_us:.1} -> {sparse_us:.1} us, \
-         {kernel}"
+        "{rows} x {cols}, {pattern} at {percent:.1} %, batch {batch}: {speedup:.2}x, {dense_us:.1} -> {sparse_us:.1} \
+         us{passes}, {kernel}"
     )
 }
 

@@ -29,6 +29,9 @@ pub struct TrainConfig {
     pub clip: Option<f64>,
     /// Optimizer; its state is reset when pruning starts.
     pub optimizer: OptimizerConfig,
+    /// Form of pruned weights once their masks are final.
+    #[serde(skip_serializing_if = "Compute::is_masked")]
+    pub compute: Compute,
     /// Learning rate schedule of each of the two phases.
     pub learning_rate_schedule: LearningRateSchedule,
     /// Share of each phase during which the learning rate rises linearly, before its schedule begins.
@@ -61,6 +64,7 @@ impl Default for TrainConfig {
             checkpoint_activations: false,
             clip: None,
             optimizer: OptimizerConfig::AdamW { learning_rate: 1e-3, weight_decay: 1e-4 },
+            compute: Compute::Masked,
             learning_rate_schedule: LearningRateSchedule::Constant,
             warmup: None,
             rewind: None,
@@ -176,6 +180,24 @@ pub enum Keep {
 impl Keep {
     fn is_last(&self) -> bool {
         *self == Self::Last
+    }
+}
+
+/// Form of pruned weights in training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compute {
+    /// Dense weights under masks.
+    #[default]
+    Masked,
+    /// Kept values only, after the last mask update, where a layer trains faster so: sparse kernels run forward and backward
+    /// passes, and the optimizer keeps state for kept values. Results are those of masks, up to the order of sums.
+    Packed,
+}
+
+impl Compute {
+    fn is_masked(&self) -> bool {
+        *self == Self::Masked
     }
 }
 

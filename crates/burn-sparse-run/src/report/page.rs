@@ -6,6 +6,7 @@ use super::curves::{by_epoch, by_latency, by_layer, by_sparsity, ramp};
 use super::escape::escaped;
 use super::markdown::{batches, metric_name, sparsity, value};
 use super::{Alone, Found, Measured, Row, Run};
+use crate::run::Phase;
 
 /// Renders the whole report as one HTML file, light or dark like the reader's system.
 ///
@@ -128,6 +129,7 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
             html += &ramp(run).draw();
         }
         html += "</div>";
+        html += &training(run);
     }
     if !run.calibration.is_empty() {
         let _ = write!(html, "<div class=\"charts\">{}</div>", by_layer(run).draw());
@@ -146,6 +148,31 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
         let _ = write!(html, "<details><summary>Recipe</summary><pre>{recipe}</pre></details>");
     }
     html
+}
+
+/// Renders what packed training gained; empty without it.
+fn training(run: &Run) -> String {
+    let pruning = || run.epochs.iter().filter(|epoch| epoch.phase == Phase::Prune);
+    let masked = pruning().filter(|epoch| epoch.steps.masked.is_some()).last();
+    let packed = pruning().filter(|epoch| epoch.steps.packed.is_some()).last();
+    let Some((packed, seconds)) = packed.and_then(|epoch| Some((epoch, epoch.steps.packed?)))
+    else {
+        return String::new();
+    };
+    let part = |seconds: f64, bytes: u64| {
+        format!("{:.1} ms per step, {:.0} MB trained", 1e3 * seconds, bytes as f64 / 1e6)
+    };
+    let now = part(seconds, packed.trained_bytes);
+    match masked.and_then(|epoch| Some((epoch, epoch.steps.masked?))) {
+        // In the epoch of the last update, masked steps end with packed weights.
+        Some((epoch, before)) if epoch.steps.packed.is_none() => {
+            format!("<p>Under masks {}; packed {now}.</p>", part(before, epoch.trained_bytes))
+        }
+        Some((_, before)) => {
+            format!("<p>Under masks {:.1} ms per step; packed {now}.</p>", 1e3 * before)
+        }
+        None => format!("<p>Packed {now}.</p>"),
+    }
 }
 
 /// Renders a table of every matrix: the kernel that ran for it in the model, and its latency alone.

@@ -44,7 +44,7 @@ impl RunFolder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Phase;
+    use super::super::{Phase, StepTimes};
     use super::*;
 
     #[test]
@@ -63,6 +63,8 @@ mod tests {
             mask_changed: 0.0,
             mask_seconds: 0.0,
             seconds: 1.0,
+            steps: StepTimes::default(),
+            trained_bytes: 0,
         };
         folder.log(&report(1)).unwrap();
         folder.log(&report(2)).unwrap();

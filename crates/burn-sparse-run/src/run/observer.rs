@@ -48,6 +48,23 @@ pub struct EpochReport {
     pub mask_seconds: f64,
     /// Seconds of the epoch, including evaluation.
     pub seconds: f64,
+    /// Steps of the epoch.
+    #[serde(default)]
+    pub steps: StepTimes,
+    /// Bytes of weights, masks, gradients, and optimizer state at the end of the epoch.
+    #[serde(default)]
+    pub trained_bytes: u64,
+}
+
+/// Mean seconds of an optimizer step by the form of pruned weights, without mask updates; `None` if no step took that form.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct StepTimes {
+    /// Dense weights, and those under masks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked: Option<f64>,
+    /// Packed weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<f64>,
 }
 
 /// Observes a run, and may interrupt it.

@@ -5,7 +5,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn_sparse::train::Sparse;
 
 use super::{Phase, RunError};
-use crate::recipe::TrainConfig;
+use crate::recipe::{Compute, TrainConfig};
 
 /// Current sparsities of the masks, and statistics of their updates since the last report.
 #[derive(Default)]
@@ -39,6 +39,28 @@ pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
         rate: f64,
         grads: GradientsParams,
     ) -> Self::Model;
+
+    /// Returns the model in the form in which the next steps compute.
+    fn prepare(
+        model: Self::Model,
+        _optimizer: &mut ModuleOptimizer,
+        _compute: Compute,
+    ) -> Result<Self::Model, RunError> {
+        Ok(model)
+    }
+
+    /// Returns `true` if kept weights only are computed with.
+    fn is_packed(_model: &Self::Model) -> bool {
+        false
+    }
+
+    /// Returns the model and its optimizer in the form of records.
+    fn recorded(
+        model: &Self::Model,
+        optimizer: &ModuleOptimizer,
+    ) -> Result<(Self::Model, ModuleOptimizer), RunError> {
+        Ok((model.clone(), optimizer.clone()))
+    }
 
     /// Returns `true` if the phase may end with this model.
     fn may_be_last(_model: &Self::Model) -> Result<bool, RunError> {
@@ -106,6 +128,29 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
         grads: GradientsParams,
     ) -> Sparse<M> {
         model.optimizer_step(optimizer, rate, grads)
+    }
+
+    fn prepare(
+        model: Sparse<M>,
+        optimizer: &mut ModuleOptimizer,
+        compute: Compute,
+    ) -> Result<Sparse<M>, RunError> {
+        match compute {
+            Compute::Masked => Ok(model),
+            Compute::Packed => Ok(model.pack(optimizer)?),
+        }
+    }
+
+    fn is_packed(model: &Sparse<M>) -> bool {
+        model.is_packed()
+    }
+
+    fn recorded(
+        model: &Sparse<M>,
+        optimizer: &ModuleOptimizer,
+    ) -> Result<(Sparse<M>, ModuleOptimizer), RunError> {
+        let mut optimizer = optimizer.clone();
+        Ok((model.clone().unpack(&mut optimizer)?, optimizer))
     }
 
     fn may_be_last(model: &Sparse<M>) -> Result<bool, RunError> {

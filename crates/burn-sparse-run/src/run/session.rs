@@ -10,7 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::phase::PhaseKind;
 use super::state::{Best, State};
-use super::{EpochReport, Observer, Phase, RunError, RunFolder, gradients};
+use super::memory::trained_bytes;
+use super::{EpochReport, Observer, Phase, RunError, RunFolder, StepTimes, gradients};
 use crate::{Metric, Samples, Task, Teacher};
 
 /// Everything that is constant during a run.
@@ -45,25 +46,37 @@ impl<T: Task> Session<'_, T> {
                 // A resumed run would not know of a failed update.
                 K::check_updates(&model)?;
                 state.seconds += started.elapsed().as_secs_f64();
-                self.folder.save(state, &model, &optimizer)?;
+                self.save::<K>(state, &model, &optimizer)?;
                 return Ok(None);
             }
-            let found = self.report::<K>(state, &model, started, observer)?;
-            let outdone = self.remember::<K>(state, &model, found)?;
-            self.folder.save(state, &model, &optimizer)?;
+            let found = self.report::<K>(state, &model, started, done.times, observer)?;
+            let (recorded, optimizer) = K::recorded(&model, &optimizer)?;
+            let outdone = self.remember::<K>(state, &recorded, found)?;
+            self.folder.save(state, &recorded, &optimizer)?;
             outdone.iter().for_each(|best| self.folder.forget(best));
         }
         let best = state.best.take_if(|_| self.recipe.train.keep == Keep::Best);
         if let Some(best) = best {
             if best.epoch < state.epoch {
-                model = self.folder.load_best(&best, model)?;
+                let (recorded, _) = K::recorded(&model, &optimizer)?;
+                model = self.folder.load_best(&best, recorded)?;
             }
             // From here on it is the last model of the phase, wherever the run is killed.
             state.epoch = epochs;
-            self.folder.save(state, &model, &optimizer)?;
+            self.save::<K>(state, &model, &optimizer)?;
             self.folder.forget(&best);
         }
         Ok(Some(model))
+    }
+
+    fn save<K: PhaseKind<T::Model>>(
+        &self,
+        state: &mut State,
+        model: &K::Model,
+        optimizer: &ModuleOptimizer,
+    ) -> Result<(), RunError> {
+        let (model, optimizer) = K::recorded(model, optimizer)?;
+        self.folder.save(state, &model, &optimizer)
     }
 
     /// Evaluates the model after an epoch, and reports it.
@@ -72,6 +85,7 @@ impl<T: Task> Session<'_, T> {
         state: &mut State,
         model: &K::Model,
         started: Instant,
+        times: Times,
         observer: &mut dyn Observer,
     ) -> Result<Metric, RunError> {
         let masks = K::masks(model)?;
@@ -89,6 +103,8 @@ impl<T: Task> Session<'_, T> {
             mask_changed: masks.changed,
             mask_seconds: masks.seconds,
             seconds: started.elapsed().as_secs_f64(),
+            steps: StepTimes { masked: times.masked.mean(), packed: times.packed.mean() },
+            trained_bytes: trained_bytes(model, &self.recipe.train.optimizer),
         };
         observer.epoch(&report);
         self.folder.log(&report)?;
@@ -109,10 +125,13 @@ impl<T: Task> Session<'_, T> {
         let config = &self.recipe.train;
         let (phase, steps) = (K::PHASE, self.steps_per_epoch);
         let (order, draw) = self.order(phase, state.epoch);
+        let mut times = Times::default();
         for indices in order.chunks(config.batch_size).skip(state.step) {
             let done = state.epoch * steps + state.step;
             let progress = done as f64 / (K::epochs(config) * steps) as f64;
             let rate = K::learning_rate(config, progress);
+            model = K::prepare(model, optimizer, config.compute)?;
+            let started = Instant::now();
             // Seeds dropout, which must not depend on where a session began. (Backends have one random stream for all their
             // devices: with several devices, what each draws may depend on their order.)
             self.device.seed(draw.wrapping_add(state.step as u64));
@@ -134,15 +153,17 @@ impl<T: Task> Session<'_, T> {
                 Some(most) => gradients::clip(&model, grads, most),
                 None => grads,
             };
+            let form = if K::is_packed(&model) { &mut times.packed } else { &mut times.masked };
             model = K::optimize(model, optimizer, rate, grads);
+            form.add(started);
             state.step += 1;
             state.loss += loss;
             observer.step(phase, state.epoch + 1, state.step, steps, loss);
             if observer.interrupted() {
-                return Ok(Epoch { model, interrupted: true });
+                return Ok(Epoch { model, times, interrupted: true });
             }
         }
-        Ok(Epoch { model, interrupted: false })
+        Ok(Epoch { model, times, interrupted: false })
     }
 
     /// Returns `true` if the metric has not improved within the recipe's patience.
@@ -192,5 +213,30 @@ impl<T: Task> Session<'_, T> {
 /// Model after an epoch, or after the part of it before an interruption.
 struct Epoch<W> {
     model: W,
+    times: Times,
     interrupted: bool,
+}
+
+/// Times of the steps of an epoch in this session, by the form of pruned weights.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    masked: Mean,
+    packed: Mean,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    seconds: f64,
+    count: usize,
+}
+
+impl Mean {
+    fn add(&mut self, started: Instant) {
+        self.seconds += started.elapsed().as_secs_f64();
+        self.count += 1;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.count > 0).then(|| self.seconds / self.count as f64)
+    }
 }

@@ -101,6 +101,14 @@ impl Layer {
         }
     }
 
+    /// Makes its parameters constants, which get no gradients.
+    pub(super) fn no_grad(self) -> Self {
+        match self {
+            Self::Linear(layer) => Self::Linear(layer.no_grad()),
+            Self::Conv2d(layer, picture) => Self::Conv2d(layer.no_grad(), picture),
+        }
+    }
+
     /// Applies the layer.
     ///
     /// # Shapes

@@ -6,8 +6,10 @@ mod layer;
 mod layers;
 #[cfg(feature = "plot")]
 pub mod plot;
+mod training;
 
 pub use alternate::alternate;
 pub use bench::{Bench, BenchError, BenchRow};
 pub use burn_sparse_kernels::Predicted;
 pub use layers::{LayerReport, layers};
+pub use training::StepParts;

@@ -49,7 +49,7 @@ pub enum TrainError {
         found: usize,
     },
     /// The optimizer's state could not be changed.
-    #[error("optimizer state of dropped weights, step {step}: {reason}")]
+    #[error("optimizer state, step {step}: {reason}")]
     OptimizerState {
         /// Optimizer steps since pruning started.
         step: usize,

@@ -8,6 +8,7 @@ mod journal;
 mod masked;
 mod masks;
 mod optimizer_state;
+mod packing;
 mod pruned;
 mod replicas;
 mod score;

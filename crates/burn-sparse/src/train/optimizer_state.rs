@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ParamId};
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
 use burn::store::RecordError;
-use burn::tensor::Bytes;
+use burn::tensor::{Bytes, Shape};
 use burn_pack::{Reader, Tensor, Writer};
 
 use crate::params::parameters;
@@ -39,24 +39,43 @@ pub(super) fn clear<M: Module>(
     module: &M,
     surviving: &BTreeMap<String, Vec<u8>>,
 ) -> Result<ModuleOptimizer, RecordError> {
+    edited(optimizer, module, |name, bytes, shape| {
+        let surviving = surviving.get(name)?;
+        let elements: usize = shape.iter().product();
+        (elements == surviving.len())
+            .then(|| Relaid { bytes: zero_dropped(bytes, surviving), shape: shape.to_vec() })
+    })
+}
+
+/// Elements of a tensor, and its shape.
+pub(super) struct Relaid {
+    pub(super) bytes: Vec<u8>,
+    pub(super) shape: Vec<usize>,
+}
+
+/// Returns the optimizer with other tensors in its state: `edit` gets the path of a parameter, and the elements and the
+/// shape of a tensor that belongs to it, and returns the new ones, or `None` to leave the tensor.
+pub(super) fn edited<M: Module>(
+    optimizer: &ModuleOptimizer,
+    module: &M,
+    edit: impl Fn(&str, &[u8], &[usize]) -> Option<Relaid>,
+) -> Result<ModuleOptimizer, RecordError> {
     let record = optimizer.to_record();
     if record.is_empty() {
         return Ok(optimizer.clone());
     }
-    let ids = parameters(module).into_iter().map(|p| (p.name, p.id));
-    let surviving: BTreeMap<ParamId, &Vec<u8>> =
-        ids.filter_map(|(name, id)| Some((id, surviving.get(&name)?))).collect();
+    let names: BTreeMap<ParamId, String> =
+        parameters(module).into_iter().map(|p| (p.id, p.name)).collect();
     let reader = Reader::from_bytes(record.into_bytes()?)?;
     let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
     let mut tensors = Vec::new();
     for tensor in reader.into_tensors()? {
         let (name, dtype, shape, id, bytes) = tensor.into_parts()?;
-        let surviving = id.and_then(|id| surviving.get(&ParamId::from(id)));
-        let bytes = match surviving {
-            Some(surviving) if shape.num_elements() == surviving.len() => {
-                zero_dropped(&bytes, surviving)
-            }
-            _ => bytes,
+        let path = id.and_then(|id| names.get(&ParamId::from(id)));
+        let laid = path.and_then(|path| edit(path, &bytes, shape.as_slice()));
+        let (shape, bytes) = match laid {
+            Some(Relaid { bytes, shape }) => (Shape::from(shape), Bytes::from_bytes_vec(bytes)),
+            None => (shape, bytes),
         };
         tensors.push(Tensor::new(name, dtype, shape, id, bytes));
     }
@@ -72,7 +91,7 @@ pub(super) fn clear<M: Module>(
 }
 
 /// Zeroes the elements, of any type, that do not survive.
-fn zero_dropped(bytes: &[u8], surviving: &[u8]) -> Bytes {
+fn zero_dropped(bytes: &[u8], surviving: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let size = (bytes.len() / surviving.len().max(1)).max(1);
     for (element, _) in
@@ -80,5 +99,5 @@ fn zero_dropped(bytes: &[u8], surviving: &[u8]) -> Bytes {
     {
         element.fill(0);
     }
-    Bytes::from_bytes_vec(bytes)
+    bytes
 }

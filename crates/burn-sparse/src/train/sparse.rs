@@ -11,8 +11,9 @@ use super::journal::Journal;
 use super::masked::AttachMasks;
 use super::masks::{self, MaskSummary};
 use super::optimizer_state::clear;
+use super::packing::{Form, PackedWeights, pack, relay_state, unpack, unpack_states};
 use super::settle::settle;
-use super::state::{Change, apply, gather, gather_gradients};
+use super::state::{Change, WeightState, apply, gather, gather_gradients};
 use super::update::{Evidence, update};
 use super::{MaskUpdateStats, Pruned, Scorer, TrainError};
 use crate::params::ids;
@@ -67,6 +68,9 @@ pub struct Sparse<M: Module> {
     journal: Arc<Mutex<Journal>>,
     #[module(skip)]
     scorer: Option<Arc<dyn Scorer>>,
+    /// Weights that are packed after the last update, by path.
+    #[module(skip)]
+    packed: Arc<PackedWeights>,
 }
 
 impl Plan {
@@ -99,6 +103,7 @@ impl<M: Module> Sparse<M> {
             plan: Arc::new(plan),
             journal: Arc::new(Mutex::new(journal)),
             scorer: None,
+            packed: Arc::default(),
         })
     }
 
@@ -170,8 +175,7 @@ impl<M: Module> Sparse<M> {
     /// # Errors
     /// When a final mask violates its pattern.
     pub fn masks(&self) -> Result<MaskSummary, TrainError> {
-        let states = gather(&self.inner, &self.names());
-        Ok(MaskSummary::of(&masks::weights(&states, &self.plan, self.step()?)?))
+        Ok(MaskSummary::of(&masks::weights(&self.states(), &self.plan, self.step()?)?))
     }
 
     /// Compares the masks with those of a replica that steps on its own. Masks are a function of the weights, so they
@@ -204,6 +208,85 @@ impl<M: Module> Sparse<M> {
         self.stepped(optimizer, grads, |inner, optimizer, grads| optimizer.step(lr, inner, grads))
     }
 
+    /// Packs every weight that trains faster so, once all masks are final: from then on, forward and backward passes multiply
+    /// kept weights only, and the optimizer steps and keeps state for nothing else. Before that, and where no weight gains by
+    /// it, the model stays as it is.
+    ///
+    /// Values and state are those of the masked form, and further steps compute the same up to the order of sums, if the
+    /// optimizer treats every element on its own (AdamW, SGD; not Muon). [`Self::finish`] takes either form; a record of the
+    /// packed form fits a packed model only, so [`Self::unpack`] before saving one to resume from.
+    ///
+    /// ```
+    /// # use burn::nn::LinearConfig;
+    /// # use burn::optim::{AdamWConfig, GradientsParams};
+    /// # use burn::tensor::{Device, Tensor};
+    /// # use burn_sparse::prelude::*;
+    /// # let device = Device::flex().autodiff();
+    /// # let model = burn_sparse::nn::LinearConfig::new(128, 64).init(&device);
+    /// # let pruning = PruneConfig::new(Pattern::shfl_bw(32), 0.75).with_ramp(Ramp::one_shot(Steps(1)));
+    /// # let mut model = Plan::new(&pruning, &model, Horizon::steps(3))?.attach(model)?;
+    /// let mut optimizer = AdamWConfig::new().init();
+    /// for _ in 0..3 {
+    ///     let y = model.inner().forward(Tensor::<2>::ones([8, 128], &device));
+    ///     let grads = GradientsParams::from_grads(y.mean().backward(), model.inner());
+    ///     model = model.optimizer_step(&mut optimizer, 1e-3, grads);
+    ///     model = model.pack(&mut optimizer)?; // does nothing before the last update, and after the first call
+    /// }
+    /// assert!(model.is_packed());
+    /// # Ok::<(), burn_sparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When an update failed, a mask is not what was planned, or the optimizer's state cannot be read.
+    pub fn pack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
+        let step = self.step()?;
+        if self.is_packed() || step < self.plan.end() {
+            return Ok(self);
+        }
+        self.check_updates()?;
+        let states = self.states();
+        let weights = masks::weights(&states, &self.plan, step)?;
+        let (inner, packed) = pack(self.inner, &self.plan, &weights, &states)?;
+        if !packed.is_empty() {
+            *optimizer = relayed(optimizer, &inner, &packed, Form::Packed, step)?;
+        }
+        Ok(Self { inner, packed: Arc::new(packed), ..self })
+    }
+
+    /// Returns the model with all weights under masks, as before [`Self::pack`]; dropped weights are zero.
+    ///
+    /// # Errors
+    /// When the optimizer's state cannot be read.
+    pub fn unpack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
+        if !self.is_packed() {
+            return Ok(self);
+        }
+        *optimizer = relayed(optimizer, &self.inner, &self.packed, Form::Masked, self.step()?)?;
+        Ok(self.masked())
+    }
+
+    /// Returns `true` if weights are packed.
+    pub fn is_packed(&self) -> bool {
+        !self.packed.is_empty()
+    }
+
+    /// Returns the model with all weights under masks.
+    fn masked(self) -> Self {
+        if !self.is_packed() {
+            return self;
+        }
+        let states = self.states();
+        let inner = unpack(self.inner, &self.plan, &states);
+        Self { inner, packed: Arc::default(), ..self }
+    }
+
+    /// Reads all planned weights and their masks.
+    fn states(&self) -> BTreeMap<String, WeightState> {
+        let mut states = gather(&self.inner, &self.names());
+        unpack_states(&mut states, &self.packed);
+        states
+    }
+
     /// Proves that every mask obeys its pattern at its target, and returns the pruned model.
     ///
     /// # Errors
@@ -214,9 +297,10 @@ impl<M: Module> Sparse<M> {
         if step < end {
             return Err(TrainError::Unfinished { step, end });
         }
-        let states = gather(&self.inner, &self.names());
-        masks::refuse_non_finite(&states, &self.plan, step)?;
-        Pruned::new(self.inner, &states, &self.plan, step)
+        let sparse = self.masked();
+        let states = sparse.states();
+        masks::refuse_non_finite(&states, &sparse.plan, step)?;
+        Pruned::new(sparse.inner, &states, &sparse.plan, step)
     }
 
     fn names(&self) -> Vec<&str> {
@@ -276,7 +360,7 @@ impl<M: Module> Sparse<M> {
         optimize: impl FnOnce(M, &mut ModuleOptimizer) -> M,
     ) -> Self {
         // By value: the optimizer changes weights in place if nothing else holds them.
-        let Self { inner, step: counter, host_step: _, plan, journal, scorer } = self;
+        let Self { inner, step: counter, host_step: _, plan, journal, scorer, packed } = self;
         let step = step + 1;
         let counter = step_param(next_id(counter.id), step, &counter.lazy_device());
         tracing::debug!(step, "optimizer step");
@@ -292,8 +376,21 @@ impl<M: Module> Sparse<M> {
                 }
             }
         }
-        Self { inner, host_step: (counter.id, step), step: counter, plan, journal, scorer }
+        let host_step = (counter.id, step);
+        Self { inner, host_step, step: counter, plan, journal, scorer, packed }
     }
+}
+
+/// Returns the optimizer with its state in another form.
+fn relayed<M: Module>(
+    optimizer: &ModuleOptimizer,
+    model: &M,
+    packed: &PackedWeights,
+    form: Form,
+    step: usize,
+) -> Result<ModuleOptimizer, TrainError> {
+    relay_state(optimizer, model, packed, form)
+        .map_err(|error| TrainError::OptimizerState { step, reason: error.to_string() })
 }
 
 fn step_param(id: ParamId, step: usize, device: &Device) -> Param<Tensor<1, Int>> {

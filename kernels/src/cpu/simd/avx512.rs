@@ -137,6 +137,24 @@ impl Simd for Avx512 {
         }
     }
 
+    #[inline(always)]
+    unsafe fn sums(vectors: &[Self::F; 16]) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe {
+            // Each quarter of a quad holds four partial sums, of four vectors.
+            let mut quads = [_mm512_setzero_ps(); 4];
+            for (quad, four) in quads.iter_mut().zip(vectors.chunks_exact(4)) {
+                let low = pairs(four[0], four[1]);
+                let high = pairs(four[2], four[3]);
+                let (low, high) = (_mm512_castps_pd(low), _mm512_castps_pd(high));
+                let even = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+                let odd = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+                *quad = _mm512_add_ps(even, odd);
+            }
+            quarters(quarters(quads[0], quads[1]), quarters(quads[2], quads[3]))
+        }
+    }
+
     type Index = __m512i;
 
     #[inline(always)]
@@ -176,4 +194,22 @@ impl Simd for Avx512 {
 #[inline(always)]
 fn first(count: usize) -> __mmask16 {
     ((1_u32 << count) - 1) as __mmask16
+}
+
+/// Returns sums of neighbours in every quarter: `a0 + a2, b0 + b2, a1 + a3, b1 + b3`.
+#[inline(always)]
+unsafe fn pairs(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: callers run with AVX-512 F.
+    unsafe { _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)) }
+}
+
+/// Returns sums of neighbouring quarters: `a0 + a1, a2 + a3, b0 + b1, b2 + b3`.
+#[inline(always)]
+unsafe fn quarters(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: as in `pairs`.
+    unsafe {
+        let even = _mm512_shuffle_f32x4::<0x88>(a, b);
+        let odd = _mm512_shuffle_f32x4::<0xdd>(a, b);
+        _mm512_add_ps(even, odd)
+    }
 }

@@ -121,6 +121,20 @@ pub(crate) trait Simd: Copy + 'static {
         }
     }
 
+    /// Returns in every lane the sum of all lanes of the vector with its number; the first `LANES` vectors count.
+    #[inline(always)]
+    unsafe fn sums(vectors: &[Self::F; 16]) -> Self::F {
+        let mut sums = [0.0_f32; 16];
+        for (sum, &vector) in sums.iter_mut().zip(vectors).take(Self::LANES) {
+            let mut lanes = [0.0_f32; 16];
+            // SAFETY: no vector is longer than the array.
+            unsafe { Self::store(lanes.as_mut_ptr(), vector) };
+            *sum = lanes.iter().sum();
+        }
+        // SAFETY: as above.
+        unsafe { Self::load(sums.as_ptr()) }
+    }
+
     /// One index below 2^31 per lane.
     type Index: Copy;
     /// Reads `LANES` in-block indices, one byte each.

@@ -76,6 +76,15 @@ impl Simd for Neon {
         unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from.cast()))) }
     }
 
+    #[inline(always)]
+    unsafe fn sums(vectors: &[Self::F; 16]) -> Self::F {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let low = vpaddq_f32(vectors[0], vectors[1]);
+            vpaddq_f32(low, vpaddq_f32(vectors[2], vectors[3]))
+        }
+    }
+
     type Index = [u32; 4];
 
     #[inline(always)]

@@ -12,4 +12,4 @@ pub(crate) use grouped::run as run_groups;
 pub(crate) use inputs::{Inputs, Shifted};
 pub(crate) use lines::{Lines, Pack, Unpack};
 pub(crate) use multiply::{multiply, run, units, window};
-pub(crate) use tile::{Tile, cut, width};
+pub(crate) use tile::{Tile, cut, cut_for_all, width};

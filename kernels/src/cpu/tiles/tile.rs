@@ -25,13 +25,29 @@ impl Work for Limits {
 /// Cuts `n` tokens into tiles of nearly equal width, in a multiple of `threads` tiles if there are enough vectors, so
 /// that no thread is left with one tile more.
 pub(crate) fn cut(isa: Isa, layout: Layout, n: usize, threads: usize) -> Vec<Tile> {
+    let (tiles, vectors) = fewest(isa, layout, n);
+    let even = if tiles > threads / 2 { tiles.next_multiple_of(threads) } else { tiles };
+    split(isa, n, even.min(vectors))
+}
+
+/// Cuts `n` tokens as [`cut`] does, but into no fewer tiles than `threads` if there are as many vectors: for kernels in
+/// which threads cannot share a tile.
+pub(crate) fn cut_for_all(isa: Isa, layout: Layout, n: usize, threads: usize) -> Vec<Tile> {
+    let (tiles, vectors) = fewest(isa, layout, n);
+    split(isa, n, tiles.next_multiple_of(threads).min(vectors))
+}
+
+/// Returns the smallest number of tiles for `n` tokens, and the number of their vectors.
+fn fewest(isa: Isa, layout: Layout, n: usize) -> (usize, usize) {
     let grouped = matches!(layout, Layout::Grouped { .. });
     let (lanes, most) = dispatch(isa, Limits { grouped });
     let vectors = n.div_ceil(lanes);
-    let mut tiles = vectors.div_ceil(most);
-    if tiles > threads / 2 {
-        tiles = tiles.next_multiple_of(threads).min(vectors);
-    }
+    (vectors.div_ceil(most), vectors)
+}
+
+fn split(isa: Isa, n: usize, tiles: usize) -> Vec<Tile> {
+    let (lanes, _) = dispatch(isa, Limits { grouped: false });
+    let vectors = n.div_ceil(lanes);
     (0..tiles)
         .map(|tile| {
             let range = part(vectors, tile, tiles);

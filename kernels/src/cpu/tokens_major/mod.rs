@@ -4,4 +4,4 @@
 pub(crate) mod decode;
 pub(crate) mod gather;
 pub(crate) mod look_up;
-mod table;
+pub(crate) mod table;
