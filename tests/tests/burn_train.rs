@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::optim::AdamWConfig;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedTraining};
-use burn_sparse::train::Sparse;
+use burn_sparse::train::{Compute, Sparse};
 use burn_sparse_models::{ImageBatch, Mlp, MlpConfig};
 use burn_sparse_run::recipe::Recipe;
 
@@ -74,6 +74,20 @@ fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
     assert_eq!(sparse.masks().unwrap().sparsity, 0.75);
     assert!(sparse.clone().num_params() > 0);
     sparse.finish().unwrap();
+}
+
+#[test]
+fn supervised_training_goes_on_with_packed_weights() {
+    let device = Device::flex().autodiff();
+    let model = MlpConfig::new(32, 64, 4).init(&device);
+    let recipe: Recipe = RECIPE.parse().unwrap();
+    // The hidden layers are 64 wide, the least for which a layer is packed.
+    let sparse = recipe.plan(&model, 8).unwrap().attach(model).unwrap();
+    let sparse =
+        launched(ExecutionStrategy::single(device.clone()), sparse.with_compute(Compute::Packed));
+    assert!(sparse.is_packed());
+    assert_eq!(sparse.step().unwrap(), 24);
+    assert_eq!(sparse.finish().unwrap().sparsity(), 0.75);
 }
 
 #[test]

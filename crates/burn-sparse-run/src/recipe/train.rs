@@ -1,3 +1,4 @@
+use burn_sparse::train::Compute;
 use serde::{Deserialize, Serialize};
 
 use super::{Distill, RecipeError};
@@ -30,7 +31,7 @@ pub struct TrainConfig {
     /// Optimizer; its state is reset when pruning starts.
     pub optimizer: OptimizerConfig,
     /// Form of pruned weights once their masks are final.
-    #[serde(skip_serializing_if = "Compute::is_masked")]
+    #[serde(skip_serializing_if = "is_default")]
     pub compute: Compute,
     /// Learning rate schedule of each of the two phases.
     pub learning_rate_schedule: LearningRateSchedule,
@@ -48,7 +49,7 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<usize>,
     /// Epoch whose model a phase ends with.
-    #[serde(skip_serializing_if = "Keep::is_last")]
+    #[serde(skip_serializing_if = "is_default")]
     pub keep: Keep,
 }
 
@@ -177,28 +178,8 @@ pub enum Keep {
     Best,
 }
 
-impl Keep {
-    fn is_last(&self) -> bool {
-        *self == Self::Last
-    }
-}
-
-/// Form of pruned weights in training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Compute {
-    /// Dense weights under masks.
-    #[default]
-    Masked,
-    /// Kept values only, after the last mask update, where a layer trains faster so: sparse kernels run forward and backward
-    /// passes, and the optimizer keeps state for kept values. Results are those of masks, up to the order of sums.
-    Packed,
-}
-
-impl Compute {
-    fn is_masked(&self) -> bool {
-        *self == Self::Masked
-    }
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Optimizers that a recipe can name.

@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn_sparse::train::Sparse;
+use burn_sparse::train::{Compute, Sparse};
 
 use super::{Phase, RunError};
-use crate::recipe::{Compute, TrainConfig};
+use crate::recipe::TrainConfig;
 
 /// Current sparsities of the masks, and statistics of their updates since the last report.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::memory::trained_bytes;
 use super::phase::PhaseKind;
 use super::state::{Best, State};
-use super::memory::trained_bytes;
 use super::{EpochReport, Observer, Phase, RunError, RunFolder, StepTimes, gradients};
 use crate::{Metric, Samples, Task, Teacher};
 

@@ -1,5 +1,6 @@
 //! Fine-tuning under masks: the ramp raises the sparsity, [`Sparse::finish`] proves the result.
 
+mod compute;
 mod error;
 mod filter;
 mod group_lasso;
@@ -21,6 +22,7 @@ mod stats;
 mod steps;
 mod update;
 
+pub use compute::Compute;
 pub use error::TrainError;
 pub use masked::Masked;
 pub use masks::{MaskSummary, PrunedWeight};

@@ -41,7 +41,13 @@ impl PackedWeight {
         tensors
             .entries(|row, col, at| places.push((at as u32, view.stored_index(row, col) as u32)));
         let (keep, row_order) = (state.keep.clone(), state.row_order.clone());
-        Self { keep, row_order, values: tensors.values().dims(), stored: view.stored_shape(), places }
+        Self {
+            keep,
+            row_order,
+            values: tensors.values().dims(),
+            stored: view.stored_shape(),
+            places,
+        }
     }
 
     /// Returns the state of the weight with these packed values.
@@ -103,41 +109,62 @@ pub(super) fn unpack_states(states: &mut BTreeMap<String, WeightState>, packed: 
     }
 }
 
-/// Packs those of the final `weights` that train faster so; `states` are the values and masks of all.
-pub(super) fn pack<M: Module>(
-    model: M,
-    plan: &Plan,
-    weights: &[PrunedWeight],
-    states: &BTreeMap<String, WeightState>,
-) -> Result<(M, PackedWeights), TrainError> {
-    let (mut packed_weights, mut entries) = (PackedWeights::new(), BTreeMap::new());
-    for (weight, planned) in weights.iter().zip(&plan.weights) {
-        let (name, view, pattern) = (weight.name.clone(), weight.view.clone(), weight.pattern);
-        let Some(state) = states.get(&name).filter(|state| !state.replicated) else { continue };
-        let matrix = view.to_matrix(&state.base);
-        let packed = Packed::pack(&pattern, &matrix, &weight.mask, weight.row_order.as_ref());
-        let packed = packed.map_err(|source| TrainError::Pattern {
-            name: name.clone(),
-            step: planned.schedule.end,
-            source,
-        })?;
-        let tensors = PackedTensors::from_packed(&packed, &Device::flex());
-        if !matches!(view, View::Linear { .. }) || !trains_faster(&tensors.shape()) {
-            continue;
+/// Final weights that train faster packed, as they are to be packed.
+pub(super) struct Packing {
+    pub(super) weights: PackedWeights,
+    entries: BTreeMap<String, PackedEntry>,
+}
+
+impl Packing {
+    /// Packs the final `weights`; `states` are their values and masks.
+    pub(super) fn of(
+        plan: &Plan,
+        weights: &[PrunedWeight],
+        states: &BTreeMap<String, WeightState>,
+    ) -> Result<Self, TrainError> {
+        let mut packing = Self { weights: PackedWeights::new(), entries: BTreeMap::new() };
+        for (weight, planned) in weights.iter().zip(&plan.weights) {
+            let (name, view, pattern) = (weight.name.clone(), weight.view.clone(), weight.pattern);
+            let Some(state) = states.get(&name).filter(|state| !state.replicated) else { continue };
+            let matrix = view.to_matrix(&state.base);
+            let packed = Packed::pack(&pattern, &matrix, &weight.mask, weight.row_order.as_ref());
+            let packed = packed.map_err(|source| TrainError::Pattern {
+                name: name.clone(),
+                step: planned.schedule.end,
+                source,
+            })?;
+            let tensors = PackedTensors::from_packed(&packed, &Device::flex());
+            if !has_packed_gradients(&name, &view) || !trains_faster(&tensors.shape()) {
+                continue;
+            }
+            packing.weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
+            let (layer, float) = (String::new(), FloatType::F32);
+            packing.entries.insert(name, PackedEntry { layer, view, pattern, packed, float });
         }
-        packed_weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
-        let (layer, float) = (String::new(), FloatType::F32);
-        entries.insert(name, PackedEntry { layer, view, pattern, packed, float });
+        Ok(packing)
     }
-    if entries.is_empty() {
-        return Ok((model, packed_weights));
+
+    /// Returns the model with these weights packed, and the masks of the others.
+    pub(super) fn apply<M: Module>(
+        self,
+        model: M,
+        plan: &Plan,
+        states: &BTreeMap<String, WeightState>,
+    ) -> M {
+        let Self { weights, entries } = self;
+        let mut constants = Constants::default();
+        visit_params(&model, &mut constants);
+        let masked = |weight: &&PlannedWeight| !weights.contains_key(&weight.name);
+        let model = attach(model, plan.weights.iter().filter(masked), states);
+        let model = model.apply_reparameterization(PackInto::new(entries));
+        map_params(model, &mut constants)
     }
-    let mut constants = Constants::default();
-    visit_params(&model, &mut constants);
-    let masked = |weight: &&PlannedWeight| !packed_weights.contains_key(&weight.name);
-    let model = attach(model, plan.weights.iter().filter(masked), states);
-    let model = model.apply_reparameterization(PackInto::new(entries));
-    Ok((map_params(model, &mut constants), packed_weights))
+}
+
+/// Returns `true` if packed kernels compute the gradients of such a layer. Convolutions, and the recurrent product of an LSTM,
+/// which is one operator over all steps, have gradients for dense weights only.
+fn has_packed_gradients(name: &str, view: &View) -> bool {
+    matches!(view, View::Linear { .. }) && !name.ends_with("hidden_transform.weight")
 }
 
 /// Returns the model with all weights under masks; `states` are the values and masks of all.
@@ -156,9 +183,7 @@ pub(super) fn relay_state<M: Module>(
     packed: &PackedWeights,
     to: Form,
 ) -> Result<ModuleOptimizer, RecordError> {
-    edited(optimizer, model, |name, bytes, shape| {
-        packed.get(name)?.relaid(bytes, shape, to)
-    })
+    edited(optimizer, model, |name, bytes, shape| packed.get(name)?.relaid(bytes, shape, to))
 }
 
 /// Makes all weights dense, and attaches the masks of these.

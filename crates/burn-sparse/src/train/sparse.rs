@@ -11,11 +11,11 @@ use super::journal::Journal;
 use super::masked::AttachMasks;
 use super::masks::{self, MaskSummary};
 use super::optimizer_state::clear;
-use super::packing::{Form, PackedWeights, pack, relay_state, unpack, unpack_states};
+use super::packing::{Form, PackedWeights, Packing, relay_state, unpack, unpack_states};
 use super::settle::settle;
 use super::state::{Change, WeightState, apply, gather, gather_gradients};
 use super::update::{Evidence, update};
-use super::{MaskUpdateStats, Pruned, Scorer, TrainError};
+use super::{Compute, MaskUpdateStats, Pruned, Scorer, TrainError};
 use crate::params::ids;
 use crate::prune::{Plan, PlannedWeight};
 
@@ -68,6 +68,8 @@ pub struct Sparse<M: Module> {
     journal: Arc<Mutex<Journal>>,
     #[module(skip)]
     scorer: Option<Arc<dyn Scorer>>,
+    #[module(skip)]
+    compute: Compute,
     /// Weights that are packed after the last update, by path.
     #[module(skip)]
     packed: Arc<PackedWeights>,
@@ -103,6 +105,7 @@ impl<M: Module> Sparse<M> {
             plan: Arc::new(plan),
             journal: Arc::new(Mutex::new(journal)),
             scorer: None,
+            compute: Compute::default(),
             packed: Arc::default(),
         })
     }
@@ -120,6 +123,14 @@ impl<M: Module> Sparse<M> {
     #[must_use]
     pub fn with_scorer(mut self, scorer: impl Scorer + 'static) -> Self {
         self.scorer = Some(Arc::new(scorer));
+        self
+    }
+
+    /// Computes in this form from now on: with [`Compute::Packed`], the optimizer step that makes the last mask update also
+    /// calls [`Self::pack`].
+    #[must_use]
+    pub fn with_compute(mut self, compute: Compute) -> Self {
+        self.compute = compute;
         self
     }
 
@@ -214,7 +225,8 @@ impl<M: Module> Sparse<M> {
     ///
     /// Values and state are those of the masked form, and further steps compute the same up to the order of sums, if the
     /// optimizer treats every element on its own (AdamW, SGD; not Muon). [`Self::finish`] takes either form; a record of the
-    /// packed form fits a packed model only, so [`Self::unpack`] before saving one to resume from.
+    /// packed form fits a packed model only, so [`Self::unpack`] before saving one to resume from. [`Self::with_compute`] packs
+    /// without a call of yours.
     ///
     /// ```
     /// # use burn::nn::LinearConfig;
@@ -226,7 +238,7 @@ impl<M: Module> Sparse<M> {
     /// # let pruning = PruneConfig::new(Pattern::shfl_bw(32), 0.75).with_ramp(Ramp::one_shot(Steps(1)));
     /// # let mut model = Plan::new(&pruning, &model, Horizon::steps(3))?.attach(model)?;
     /// let mut optimizer = AdamWConfig::new().init();
-    /// for _ in 0..3 {
+    /// for _ in 0..2 {
     ///     let y = model.inner().forward(Tensor::<2>::ones([8, 128], &device));
     ///     let grads = GradientsParams::from_grads(y.mean().backward(), model.inner());
     ///     model = model.optimizer_step(&mut optimizer, 1e-3, grads);
@@ -239,18 +251,44 @@ impl<M: Module> Sparse<M> {
     /// # Errors
     /// When an update failed, a mask is not what was planned, or the optimizer's state cannot be read.
     pub fn pack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
+        match self.packed(optimizer) {
+            (packed, None) => Ok(packed),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// Returns the packed model, or the model as it is and an error.
+    fn packed(self, optimizer: &mut ModuleOptimizer) -> (Self, Option<TrainError>) {
+        let found = match self.packing(optimizer) {
+            Ok(found) => found,
+            Err(error) => return (self, Some(error)),
+        };
+        let Some((packing, states, relaid)) = found else { return (self, None) };
+        *optimizer = relaid;
+        let packed = Arc::new(packing.weights.clone());
+        let inner = packing.apply(self.inner, &self.plan, &states);
+        (Self { inner, packed, ..self }, None)
+    }
+
+    /// Finds the packed weights, and returns them with the values and masks of all weights, and the optimizer with its state in
+    /// their layout; `None` if nothing is to be packed.
+    fn packing(
+        &self,
+        optimizer: &ModuleOptimizer,
+    ) -> Result<Option<(Packing, BTreeMap<String, WeightState>, ModuleOptimizer)>, TrainError> {
         let step = self.step()?;
         if self.is_packed() || step < self.plan.end() {
-            return Ok(self);
+            return Ok(None);
         }
         self.check_updates()?;
         let states = self.states();
         let weights = masks::weights(&states, &self.plan, step)?;
-        let (inner, packed) = pack(self.inner, &self.plan, &weights, &states)?;
-        if !packed.is_empty() {
-            *optimizer = relayed(optimizer, &inner, &packed, Form::Packed, step)?;
+        let packing = Packing::of(&self.plan, &weights, &states)?;
+        if packing.weights.is_empty() {
+            return Ok(None);
         }
-        Ok(Self { inner, packed: Arc::new(packed), ..self })
+        let relaid = relayed(optimizer, &self.inner, &packing.weights, Form::Packed, step)?;
+        Ok(Some((packing, states, relaid)))
     }
 
     /// Returns the model with all weights under masks, as before [`Self::pack`]; dropped weights are zero.
@@ -360,7 +398,8 @@ impl<M: Module> Sparse<M> {
         optimize: impl FnOnce(M, &mut ModuleOptimizer) -> M,
     ) -> Self {
         // By value: the optimizer changes weights in place if nothing else holds them.
-        let Self { inner, step: counter, host_step: _, plan, journal, scorer, packed } = self;
+        let Self { inner, step: counter, host_step: _, plan, journal, scorer, compute, packed } =
+            self;
         let step = step + 1;
         let counter = step_param(next_id(counter.id), step, &counter.lazy_device());
         tracing::debug!(step, "optimizer step");
@@ -377,7 +416,17 @@ impl<M: Module> Sparse<M> {
             }
         }
         let host_step = (counter.id, step);
-        Self { inner, host_step, step: counter, plan, journal, scorer, packed }
+        let next = Self { inner, host_step, step: counter, plan, journal, scorer, compute, packed };
+        match compute {
+            Compute::Masked => next,
+            Compute::Packed => {
+                let (next, error) = next.packed(optimizer);
+                if let Some(error) = error {
+                    next.journal().fault.get_or_insert(error);
+                }
+                next
+            }
+        }
     }
 }
 

@@ -131,7 +131,10 @@ impl Simd for Avx2 {
             // Each half of a quad holds four partial sums, of four vectors.
             let mut quads = [_mm256_setzero_ps(); 2];
             for (quad, four) in quads.iter_mut().zip(vectors.chunks_exact(4)) {
-                *quad = _mm256_hadd_ps(_mm256_hadd_ps(four[0], four[1]), _mm256_hadd_ps(four[2], four[3]));
+                *quad = _mm256_hadd_ps(
+                    _mm256_hadd_ps(four[0], four[1]),
+                    _mm256_hadd_ps(four[2], four[3]),
+                );
             }
             let low = _mm256_permute2f128_ps::<0x20>(quads[0], quads[1]);
             let high = _mm256_permute2f128_ps::<0x31>(quads[0], quads[1]);
