@@ -184,6 +184,15 @@ impl Shared {
     pub(crate) fn get(self) -> *mut f32 {
         self.0
     }
+
+    /// Points to the elements from `first` on.
+    ///
+    /// # Safety
+    /// There must be as many elements.
+    pub(crate) unsafe fn at(self, first: usize) -> Self {
+        // SAFETY: guaranteed by the caller.
+        Self(unsafe { self.0.add(first) })
+    }
 }
 
 // SAFETY: users divide the elements among threads before they write.
