@@ -153,8 +153,8 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
 /// Renders what packed training gained; empty without it.
 fn training(run: &Run) -> String {
     let pruning = || run.epochs.iter().filter(|epoch| epoch.phase == Phase::Prune);
-    let masked = pruning().filter(|epoch| epoch.steps.masked.is_some()).last();
-    let packed = pruning().filter(|epoch| epoch.steps.packed.is_some()).last();
+    let masked = pruning().rfind(|epoch| epoch.steps.masked.is_some());
+    let packed = pruning().rfind(|epoch| epoch.steps.packed.is_some());
     let Some((packed, seconds)) = packed.and_then(|epoch| Some((epoch, epoch.steps.packed?)))
     else {
         return String::new();

@@ -103,7 +103,10 @@ impl<T: Task> Session<'_, T> {
             mask_changed: masks.changed,
             mask_seconds: masks.seconds,
             seconds: started.elapsed().as_secs_f64(),
-            steps: StepTimes { masked: times.masked.mean(), packed: times.packed.mean() },
+            steps: StepTimes {
+                masked: times.masked.without(masks.seconds).mean(),
+                packed: times.packed.mean(),
+            },
             trained_bytes: trained_bytes(model, &self.recipe.train.optimizer),
         };
         observer.epoch(&report);
@@ -234,6 +237,11 @@ impl Mean {
     fn add(&mut self, started: Instant) {
         self.seconds += started.elapsed().as_secs_f64();
         self.count += 1;
+    }
+
+    /// Returns the times without so many seconds of mask updates.
+    fn without(self, seconds: f64) -> Self {
+        Self { seconds: (self.seconds - seconds).max(0.0), ..self }
     }
 
     fn mean(self) -> Option<f64> {

@@ -10,6 +10,7 @@ use safetensors::tensor::TensorInfo;
 use super::tensor::{histogram, prune, untouched, view};
 use super::{OneShot, OneShotError, PrunedTensor};
 use crate::checkpoint::replace_atomically;
+use crate::params::listed;
 
 /// Prunes every float tensor with 2 or 4 axes that the options include, and writes a file with the same header, tensor by
 /// tensor, so that memory is bounded by the largest one. `each` is called for every included tensor, even if its share
@@ -41,7 +42,7 @@ pub fn prune_file(
         };
         let known = tensors.iter().filter(|(_, info)| prunable(info));
         let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
-        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let known = listed(&known);
         let include = task.include.clone();
         return Err(OneShotError::NoMatch { path: input.into(), include, known });
     }

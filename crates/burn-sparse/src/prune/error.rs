@@ -59,7 +59,7 @@ pub enum PlanError {
         text: String,
         /// Kind of parameter that was looked for.
         what: &'static str,
-        /// Parameters of the model, or `none`.
+        /// Parameters of the model, with a star for numbers, or `none`.
         known: String,
     },
     /// A pattern that does not fit a parameter's shape at the target sparsity.

@@ -3,7 +3,7 @@ use globset::{Glob, GlobMatcher};
 use regex::Regex;
 
 use super::{PlanError, PruneConfig};
-use crate::params::{Parameter, view_of};
+use crate::params::{Parameter, listed, view_of};
 
 /// Compiled selector.
 enum Selector {
@@ -109,7 +109,7 @@ fn refuse_unmatched(
     parameters: &[Parameter],
 ) -> Result<(), PlanError> {
     let fail = |key, text: &String, what, known: Vec<&str>| {
-        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let known = listed(&known);
         Err(PlanError::NoMatch { table: index, key, text: text.clone(), what, known })
     };
     let prunable = || parameters.iter().filter(|p| view(p).is_some()).map(|p| p.name.as_str());

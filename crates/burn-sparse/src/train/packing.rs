@@ -113,6 +113,8 @@ pub(super) fn unpack_states(states: &mut BTreeMap<String, WeightState>, packed: 
 pub(super) struct Packing {
     pub(super) weights: PackedWeights,
     entries: BTreeMap<String, PackedEntry>,
+    /// Values and masks of all weights.
+    states: BTreeMap<String, WeightState>,
 }
 
 impl Packing {
@@ -120,9 +122,9 @@ impl Packing {
     pub(super) fn of(
         plan: &Plan,
         weights: &[PrunedWeight],
-        states: &BTreeMap<String, WeightState>,
+        states: BTreeMap<String, WeightState>,
     ) -> Result<Self, TrainError> {
-        let mut packing = Self { weights: PackedWeights::new(), entries: BTreeMap::new() };
+        let (mut packed_weights, mut entries) = (PackedWeights::new(), BTreeMap::new());
         for (weight, planned) in weights.iter().zip(&plan.weights) {
             let (name, view, pattern) = (weight.name.clone(), weight.view.clone(), weight.pattern);
             let Some(state) = states.get(&name).filter(|state| !state.replicated) else { continue };
@@ -137,25 +139,20 @@ impl Packing {
             if !has_packed_gradients(&name, &view) || !trains_faster(&tensors.shape()) {
                 continue;
             }
-            packing.weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
+            packed_weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
             let (layer, float) = (String::new(), FloatType::F32);
-            packing.entries.insert(name, PackedEntry { layer, view, pattern, packed, float });
+            entries.insert(name, PackedEntry { layer, view, pattern, packed, float });
         }
-        Ok(packing)
+        Ok(Self { weights: packed_weights, entries, states })
     }
 
     /// Returns the model with these weights packed, and the masks of the others.
-    pub(super) fn apply<M: Module>(
-        self,
-        model: M,
-        plan: &Plan,
-        states: &BTreeMap<String, WeightState>,
-    ) -> M {
-        let Self { weights, entries } = self;
+    pub(super) fn apply<M: Module>(self, model: M, plan: &Plan) -> M {
+        let Self { weights, entries, states } = self;
         let mut constants = Constants::default();
         visit_params(&model, &mut constants);
         let masked = |weight: &&PlannedWeight| !weights.contains_key(&weight.name);
-        let model = attach(model, plan.weights.iter().filter(masked), states);
+        let model = attach(model, plan.weights.iter().filter(masked), &states);
         let model = model.apply_reparameterization(PackInto::new(entries));
         map_params(model, &mut constants)
     }

@@ -220,8 +220,8 @@ impl<M: Module> Sparse<M> {
     }
 
     /// Packs every weight that trains faster so, once all masks are final: from then on, forward and backward passes multiply
-    /// kept weights only, and the optimizer steps and keeps state for nothing else. Before that, and where no weight gains by
-    /// it, the model stays as it is.
+    /// kept weights only, and the optimizer steps and keeps state for nothing else. Before that, on a GPU, whose gradients are
+    /// dense products, and where no weight gains by it, the model stays as it is.
     ///
     /// Values and state are those of the masked form, and further steps compute the same up to the order of sums, if the
     /// optimizer treats every element on its own (AdamW, SGD; not Muon). [`Self::finish`] takes either form; a record of the
@@ -263,32 +263,32 @@ impl<M: Module> Sparse<M> {
             Ok(found) => found,
             Err(error) => return (self, Some(error)),
         };
-        let Some((packing, states, relaid)) = found else { return (self, None) };
+        let Some((packing, relaid)) = found else { return (self, None) };
         *optimizer = relaid;
         let packed = Arc::new(packing.weights.clone());
-        let inner = packing.apply(self.inner, &self.plan, &states);
+        let inner = packing.apply(self.inner, &self.plan);
         (Self { inner, packed, ..self }, None)
     }
 
-    /// Finds the packed weights, and returns them with the values and masks of all weights, and the optimizer with its state in
-    /// their layout; `None` if nothing is to be packed.
+    /// Finds the packed weights, and the optimizer with its state in their layout; `None` if nothing is to be packed.
     fn packing(
         &self,
         optimizer: &ModuleOptimizer,
-    ) -> Result<Option<(Packing, BTreeMap<String, WeightState>, ModuleOptimizer)>, TrainError> {
+    ) -> Result<Option<(Packing, ModuleOptimizer)>, TrainError> {
         let step = self.step()?;
-        if self.is_packed() || step < self.plan.end() {
+        let on_cpu = self.step.lazy_device().inner() == Device::flex();
+        if self.is_packed() || step < self.plan.end() || !on_cpu {
             return Ok(None);
         }
         self.check_updates()?;
         let states = self.states();
         let weights = masks::weights(&states, &self.plan, step)?;
-        let packing = Packing::of(&self.plan, &weights, &states)?;
+        let packing = Packing::of(&self.plan, &weights, states)?;
         if packing.weights.is_empty() {
             return Ok(None);
         }
         let relaid = relayed(optimizer, &self.inner, &packing.weights, Form::Packed, step)?;
-        Ok(Some((packing, states, relaid)))
+        Ok(Some((packing, relaid)))
     }
 
     /// Returns the model with all weights under masks, as before [`Self::pack`]; dropped weights are zero.
