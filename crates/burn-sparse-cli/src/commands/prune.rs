@@ -1,7 +1,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use burn_sparse::calibrate::{CalibrateConfig, Saliency};
+use burn_sparse::calibrate::{
+    CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep, Saliency,
+};
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
@@ -76,17 +78,23 @@ pub(crate) struct CalibrationArguments {
     /// Give the kept weights the values of least squares.
     #[arg(long, requires = "calibrate")]
     pub(crate) repair: bool,
-    /// Share of the dense model's outputs in the target of the repair, from 0 to 1.
-    #[arg(long, value_name = "SHARE", requires = "repair")]
+    /// Share of the dense model's outputs in the target of repair and reconstruction, from 0 to 1.
+    #[arg(long, value_name = "SHARE", requires = "calibrate")]
     pub(crate) toward_dense: Option<f64>,
     /// Damping, as a share of the mean squared input.
     #[arg(long, requires = "calibrate")]
     pub(crate) damp: Option<f64>,
+    /// Train the kept weights of every block for so many steps to the dense block's output.
+    #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "calibrate")]
+    pub(crate) reconstruct: usize,
 }
 
 impl CalibrationArguments {
     fn config(&self) -> CalibrateConfig {
-        let mut config = CalibrateConfig::new().with_score(self.score).with_repair(self.repair);
+        let mut config = CalibrateConfig::new()
+            .with_score(self.score)
+            .with_repair(self.repair)
+            .with_reconstruct(self.reconstruct);
         if let Some(share) = self.toward_dense {
             config = config.with_toward_dense(share);
         }
@@ -175,14 +183,8 @@ fn prune_pretrained(
         },
     });
     let seed = arguments.seed;
-    let done = prune_folder(folder, &rule, seed, calibration.as_ref(), &arguments.out, |weight| {
-        output::note(&format!(
-            "{}: error of the outputs {:.1} % with the mask, {:.1} % now, {:.2} s",
-            weight.name,
-            100.0 * weight.error_masked,
-            100.0 * weight.error,
-            weight.seconds
-        ));
+    let done = prune_folder(folder, &rule, seed, calibration.as_ref(), &arguments.out, |step| {
+        output::note(&written(step));
     })?;
     let (sparsity, count) = (done.checkpoint.sparsity(), done.checkpoint.packed().count());
     let out = arguments.out.display().to_string();
@@ -191,6 +193,28 @@ fn prune_pretrained(
         return output::json(&FolderReport { sparsity, matrices: count, out, calibration });
     }
     output::text(&format!("{out}: {count} matrices at {:.2} % sparsity", 100.0 * sparsity))
+}
+
+fn written(step: CalibrationStep<'_>) -> String {
+    match step {
+        CalibrationStep::Weight(CalibratedWeight {
+            name, error_masked, error, seconds, ..
+        }) => {
+            format!(
+                "{name}: error of the outputs {:.1} % with the mask, {:.1} % now, {seconds:.2} s",
+                100.0 * error_masked,
+                100.0 * error
+            )
+        }
+        CalibrationStep::Block(CalibratedBlock { block, error_before, error, seconds, .. }) => {
+            format!(
+                "block {block}: error of the output {:.1} %, {:.1} % reconstructed, {seconds:.2} s",
+                100.0 * error_before,
+                100.0 * error
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 #[derive(Serialize)]

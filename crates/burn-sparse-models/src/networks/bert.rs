@@ -205,4 +205,12 @@ impl Blocks<Bert> for BertBlocks {
             (None, _) => x.clone(),
         }
     }
+
+    fn features(&self, x: &Tensor<3>) -> Option<Tensor<3>> {
+        Some(x.clone())
+    }
+
+    fn with_features(&self, _x: &Tensor<3>, features: Tensor<3>) -> Tensor<3> {
+        features
+    }
 }

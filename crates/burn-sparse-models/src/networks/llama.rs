@@ -230,4 +230,12 @@ impl Blocks<Llama> for LlamaBlocks {
             _ => layer.transform(x.clone()),
         }
     }
+
+    fn features(&self, x: &Tensor<3>) -> Option<Tensor<3>> {
+        Some(x.clone())
+    }
+
+    fn with_features(&self, _x: &Tensor<3>, features: Tensor<3>) -> Tensor<3> {
+        features
+    }
 }

@@ -3,7 +3,9 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibratedWeight};
+use burn_sparse::calibrate::{
+    Blocks, CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep,
+};
 use burn_sparse::checkpoint::{Checkpoint, Format};
 use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning};
 use burn_sparse_models::huggingface::{Folder, ModelConfig, Weights};
@@ -33,6 +35,9 @@ pub struct CalibrationRecord {
     pub hash: String,
     /// What was done to each weight, in the order of the forward pass.
     pub weights: Vec<CalibratedWeight>,
+    /// What was done to each block, if blocks were reconstructed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<CalibratedBlock>,
     /// Time for the whole model, in seconds.
     pub seconds: f64,
 }
@@ -48,7 +53,7 @@ pub struct PrunedFolder {
 
 /// Prunes all matrices that `rule` selects but a head of its own, in one shot without training, with `seed` for the
 /// search of row orders, and writes a folder that runs packed: the checkpoint beside the configuration and the tokenizer.
-/// `on_weight` is called after each weight that is calibrated.
+/// `on_step` is called after each weight that is calibrated, and after each block that is reconstructed.
 ///
 /// # Errors
 /// When the folder cannot be loaded or is `out`, the rule does not fit its model, the calibration texts cannot be read, or the
@@ -59,7 +64,7 @@ pub fn prune_folder(
     seed: u64,
     calibration: Option<&Calibration>,
     out: &Path,
-    on_weight: impl FnMut(&CalibratedWeight),
+    on_step: impl FnMut(CalibrationStep<'_>),
 ) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
     // Before the work.
     folder.refuse_itself(out)?;
@@ -71,7 +76,7 @@ pub fn prune_folder(
             let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
                 Prepared::new(calibration, BertBlocks, tokens, |ids| model.features(ids))
             });
-            prune(model.clone(), rule, seed, calibration, on_weight)?
+            prune(model.clone(), rule, seed, calibration, on_step)?
         }
         ModelConfig::Llama(config) => {
             let tokens = calibration.map(|c| c.texts.windows(folder, &device)).transpose()?;
@@ -81,7 +86,7 @@ pub fn prune_folder(
             let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
                 Prepared::new(calibration, LlamaBlocks, tokens, |ids| model.embed(ids))
             });
-            prune(model.clone(), &rule, seed, calibration, on_weight)?
+            prune(model.clone(), &rule, seed, calibration, on_step)?
         }
         _ => return Err("no such architecture can be pruned".into()),
     };
@@ -121,7 +126,7 @@ fn prune<M: Module, B: Blocks<M>>(
     rule: &PruneConfig,
     seed: u64,
     calibration: Option<Prepared<B, B::State>>,
-    on_weight: impl FnMut(&CalibratedWeight),
+    on_step: impl FnMut(CalibrationStep<'_>),
 ) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
     let started = Instant::now();
     let pruning = Pruning::new([rule.clone()]).with_seed(seed);
@@ -130,11 +135,11 @@ fn prune<M: Module, B: Blocks<M>>(
         let checkpoint = plan.attach(model)?.finish()?.checkpoint();
         return Ok(PrunedFolder { checkpoint, calibration: None });
     };
-    let found = plan.calibrate(&model, &blocks, states, &config, on_weight)?;
-    let weights = found.weights().to_vec();
+    let found = plan.calibrate(&model, &blocks, states, &config, on_step)?;
+    let (weights, blocks) = (found.weights().to_vec(), found.blocks().to_vec());
     let checkpoint = found.attach(model)?.finish()?.checkpoint();
     let seconds = started.elapsed().as_secs_f64();
-    let record = CalibrationRecord { config, samples, hash, weights, seconds };
+    let record = CalibrationRecord { config, samples, hash, weights, blocks, seconds };
     let results = serde_json::json!({ "calibration": &record }).to_string();
     let provenance = checkpoint.provenance().clone().with_results(results);
     Ok(PrunedFolder {

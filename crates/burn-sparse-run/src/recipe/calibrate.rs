@@ -18,6 +18,13 @@ pub struct Calibrate {
     pub toward_dense: f64,
     /// Damping, as a share of the mean squared input.
     pub damp: f64,
+    /// Number of steps for which each block is reconstructed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reconstruct: usize,
+}
+
+fn is_zero(steps: &usize) -> bool {
+    *steps == 0
 }
 
 impl Default for Calibrate {
@@ -29,6 +36,7 @@ impl Default for Calibrate {
             repair: config.repair(),
             toward_dense: config.toward_dense(),
             damp: config.damp(),
+            reconstruct: config.reconstruct(),
         }
     }
 }
@@ -41,6 +49,7 @@ impl Calibrate {
             .with_repair(self.repair)
             .with_toward_dense(self.toward_dense)
             .with_damp(self.damp)
+            .with_reconstruct(self.reconstruct)
     }
 
     pub(super) fn validate(&self) -> Result<(), RecipeError> {

@@ -1,5 +1,7 @@
 use std::marker::PhantomData;
 
+use burn::tensor::Tensor;
+
 /// A model's forward pass, cut into blocks that run one after the other.
 ///
 /// Calibration records the inputs of one block at a time, and keeps the states between two blocks: its cost grows with the
@@ -18,6 +20,19 @@ pub trait Blocks<M> {
 
     /// Runs one block.
     fn run(&self, model: &M, block: usize, state: &Self::State) -> Self::State;
+
+    /// Returns the features in a state, by which blocks are compared when they are reconstructed; `None` if they cannot be.
+    ///
+    /// # Shapes
+    /// - output: `[batch, positions, features]`
+    fn features(&self, _state: &Self::State) -> Option<Tensor<3>> {
+        None
+    }
+
+    /// Returns the state with other features, of the same shape.
+    fn with_features(&self, state: &Self::State, _features: Tensor<3>) -> Self::State {
+        state.clone()
+    }
 }
 
 /// A forward pass in one block. Every distinct input of a layer takes one pass over all batches.

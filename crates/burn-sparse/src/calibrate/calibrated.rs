@@ -29,6 +29,32 @@ pub struct CalibratedWeight {
     pub seconds: f64,
 }
 
+/// What reconstruction did to a block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CalibratedBlock {
+    /// Number of the block, from 0.
+    pub block: usize,
+    /// Paths of its pruned weights.
+    pub weights: Vec<String>,
+    /// Root mean square error of the block's output before it was reconstructed, relative to that of its target.
+    pub error_before: f64,
+    /// The same with the weights as they are now.
+    pub error: f64,
+    /// Time of the reconstruction, in seconds.
+    pub seconds: f64,
+}
+
+/// Progress of a calibration.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum CalibrationStep<'a> {
+    /// A weight has been pruned.
+    Weight(&'a CalibratedWeight),
+    /// A block has been reconstructed.
+    Block(&'a CalibratedBlock),
+}
+
 /// Masks and values of a plan's weights, found by [`Plan::calibrate`].
 #[derive(Debug, Clone)]
 pub struct Calibrated {
@@ -38,12 +64,18 @@ pub struct Calibrated {
     /// Values of weights and biases in the order in which layers store them, by path.
     pub(super) values: BTreeMap<String, Vec<f32>>,
     pub(super) weights: Vec<CalibratedWeight>,
+    pub(super) blocks: Vec<CalibratedBlock>,
 }
 
 impl Calibrated {
     /// Returns what was done, in the order of the forward pass.
     pub fn weights(&self) -> &[CalibratedWeight] {
         &self.weights
+    }
+
+    /// Returns what reconstruction did, in the order of the forward pass; empty without it.
+    pub fn blocks(&self) -> &[CalibratedBlock] {
+        &self.blocks
     }
 
     /// Gives a model, the one that was calibrated or its autodiff twin, the values and masks. Masks do not change any more;

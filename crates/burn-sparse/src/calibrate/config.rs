@@ -51,11 +51,18 @@ pub struct CalibrateConfig {
     repair: bool,
     toward_dense: f64,
     damp: f64,
+    reconstruct: usize,
 }
 
 impl Default for CalibrateConfig {
     fn default() -> Self {
-        Self { score: Saliency::default(), repair: true, toward_dense: 0.5, damp: 0.01 }
+        Self {
+            score: Saliency::default(),
+            repair: true,
+            toward_dense: 0.5,
+            damp: 0.01,
+            reconstruct: 0,
+        }
     }
 }
 
@@ -94,6 +101,14 @@ impl CalibrateConfig {
         self
     }
 
+    /// Sets the number of steps for which the kept weights of each block are trained to the block's dense output, aimed at as
+    /// by the repair (0 by default). [`Blocks`](super::Blocks) must know the features of its states.
+    #[must_use]
+    pub fn with_reconstruct(mut self, steps: usize) -> Self {
+        self.reconstruct = steps;
+        self
+    }
+
     /// Returns the score that ranks weights.
     pub fn score(&self) -> Saliency {
         self.score
@@ -114,9 +129,14 @@ impl CalibrateConfig {
         self.damp
     }
 
+    /// Returns the number of steps for which a block is reconstructed.
+    pub fn reconstruct(&self) -> usize {
+        self.reconstruct
+    }
+
     /// Returns `true` if the dense model has to run beside the pruned one.
     pub(super) fn needs_dense(&self) -> bool {
-        self.repair && self.toward_dense > 0.0
+        (self.repair || self.reconstruct > 0) && self.toward_dense > 0.0
     }
 
     /// Checks that all values are in range.

@@ -60,6 +60,9 @@ pub enum CalibrateError {
         /// Another one.
         second: usize,
     },
+    /// Reconstruction of a model that is not cut into blocks.
+    #[error("blocks can only be reconstructed if `Blocks::features` returns what they put out")]
+    NoFeatures,
     /// Inputs that are NaN or infinite.
     #[error("parameter {name}: its inputs are not finite")]
     NotFinite {

@@ -7,6 +7,9 @@
 //! factorization repairs all of them exactly; rows that choose on their own are selected by the sweep of SparseGPT and then
 //! solved one by one.
 //!
+//! Then, if wanted, the kept weights of a block are trained together, for some steps, to the dense block's output: least
+//! squares repairs one layer at a time, and knows nothing of what lies between two layers.
+//!
 //! [`Blocks`] tells how the model runs block by block, or in one: [`Whole`], which has an example.
 
 mod blocks;
@@ -17,6 +20,7 @@ mod error;
 mod factor;
 mod gram;
 mod prune_weight;
+mod reconstruct;
 mod repair;
 mod saliency;
 mod sequence;
@@ -25,6 +29,6 @@ mod sweep;
 mod unfold;
 
 pub use blocks::{Blocks, Whole};
-pub use calibrated::{Calibrated, CalibratedWeight};
+pub use calibrated::{Calibrated, CalibratedBlock, CalibratedWeight, CalibrationStep};
 pub use config::{CalibrateConfig, Saliency};
 pub use error::CalibrateError;

@@ -13,8 +13,11 @@ use super::calibrated::set_values;
 use super::factor::Damped;
 use super::gram::{Gram, Moments};
 use super::prune_weight::{Solution, Task};
+use super::reconstruct::{features, reconstruct};
 use super::sites::{Site, bias_of, floats, rows, sites};
-use super::{Blocks, CalibrateConfig, CalibrateError, Calibrated, CalibratedWeight};
+use super::{
+    Blocks, CalibrateConfig, CalibrateError, Calibrated, CalibratedWeight, CalibrationStep,
+};
 use crate::nn::record_inputs;
 use crate::params::{Path, VisitParams, visit_params};
 use crate::prune::{Plan, PlannedWeight};
@@ -32,7 +35,7 @@ impl Plan {
     /// two blocks, `H` of one input, and the model twice.
     ///
     /// The plan must prune before the first step, without a ramp. `model` must not be under autodiff: use `model.valid()`.
-    /// `on_weight` is called after each weight.
+    /// `on_step` is called after each weight, and after each block that is reconstructed.
     ///
     /// # Errors
     /// Before anything runs if a planned weight is not in a layer whose inputs can be recorded; when inputs or weights are
@@ -43,7 +46,7 @@ impl Plan {
         blocks: &B,
         batches: Vec<B::State>,
         config: &CalibrateConfig,
-        mut on_weight: impl FnMut(&CalibratedWeight),
+        mut on_step: impl FnMut(CalibrationStep<'_>),
     ) -> Result<Calibrated, CalibrateError> {
         config.validate()?;
         self.refuse_ramps()?;
@@ -62,14 +65,24 @@ impl Plan {
             masks: BTreeMap::new(),
             values: BTreeMap::new(),
             weights: Vec::new(),
+            blocks: Vec::new(),
         };
         let last = sites.len().saturating_sub(1);
         for (block, sites) in sites.iter().enumerate() {
             for site in sites {
                 let gram = walk.record(block, site);
-                let values = self.prune_site(site, &gram, &walk, &mut found, &mut on_weight)?;
+                let values = self.prune_site(site, &gram, &walk, &mut found, &mut on_step)?;
                 walk.pruned = set_values(walk.pruned, &values);
                 found.values.extend(values);
+            }
+            let indices: Vec<usize> =
+                sites.iter().flat_map(|site| site.weights.iter().copied()).collect();
+            if config.reconstruct() > 0 && !indices.is_empty() {
+                let steps = config.reconstruct();
+                let done = reconstruct(self, block, &indices, steps, &mut walk, &mut found)?;
+                tracing::debug!(block, error = done.error, "reconstructed");
+                on_step(CalibrationStep::Block(&done));
+                found.blocks.push(done);
             }
             if block < last {
                 walk.advance(block);
@@ -98,7 +111,7 @@ impl Plan {
         gram: &Gram,
         walk: &Walk<'_, M, B>,
         found: &mut Calibrated,
-        on_weight: &mut impl FnMut(&CalibratedWeight),
+        on_step: &mut impl FnMut(CalibrationStep<'_>),
     ) -> Result<BTreeMap<String, Vec<f32>>, CalibrateError> {
         let started = Instant::now();
         let moments = gram.moments(site.bias);
@@ -129,7 +142,7 @@ impl Plan {
                 seconds: started.elapsed().as_secs_f64() + std::mem::take(&mut shared),
             };
             tracing::debug!(name, error = weight.error, damp = weight.damp, "calibrated");
-            on_weight(&weight);
+            on_step(CalibrationStep::Weight(&weight));
             found.weights.push(weight);
             values.extend(stored(name, view, &solution));
         }
@@ -209,14 +222,14 @@ impl VisitParams for Read<'_> {
 }
 
 /// Position in the forward pass: the states that the next block gets.
-struct Walk<'a, M, B: Blocks<M>> {
-    blocks: &'a B,
+pub(super) struct Walk<'a, M, B: Blocks<M>> {
+    pub(super) blocks: &'a B,
     config: &'a CalibrateConfig,
     dense: &'a M,
-    pruned: M,
+    pub(super) pruned: M,
     /// States of the dense model, if the repair aims at its outputs.
     dense_states: Option<Vec<B::State>>,
-    states: Vec<B::State>,
+    pub(super) states: Vec<B::State>,
 }
 
 impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
@@ -241,6 +254,24 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
             }
         }
         gram.unwrap_or_else(|| Gram::new(0, false))
+    }
+
+    /// Returns the features of states.
+    pub(super) fn features(&self, states: &[B::State]) -> Result<Vec<Tensor<3>>, CalibrateError> {
+        states.iter().map(|state| features(self.blocks, state)).collect()
+    }
+
+    /// Returns the outputs that a block aims at: those of the dense block, on the states of the pruned and of the dense model
+    /// by the share of each.
+    pub(super) fn targets(&self, block: usize) -> Result<Vec<Tensor<3>>, CalibrateError> {
+        let dense =
+            |state: &B::State| features(self.blocks, &self.blocks.run(self.dense, block, state));
+        let share = self.config.toward_dense();
+        let target = |(at, state): (usize, &B::State)| {
+            let Some(states) = &self.dense_states else { return dense(state) };
+            Ok(dense(&states[at])? * share + dense(state)? * (1.0 - share))
+        };
+        self.states.iter().enumerate().map(target).collect()
     }
 
     /// Runs a block that is done.
