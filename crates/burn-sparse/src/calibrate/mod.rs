@@ -27,6 +27,7 @@ mod sequence;
 mod sites;
 mod sweep;
 mod unfold;
+mod walk;
 
 pub use blocks::{Blocks, Whole};
 pub use calibrated::{Calibrated, CalibratedBlock, CalibratedWeight, CalibrationStep};

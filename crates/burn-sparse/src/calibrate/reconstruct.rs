@@ -8,8 +8,8 @@ use burn::nn::loss::{MseLoss, Reduction};
 use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
 
-use super::sequence::Walk;
 use super::sites::{bias_of, floats};
+use super::walk::{Walk, features};
 use super::{Blocks, CalibrateError, Calibrated, CalibratedBlock};
 use crate::params::{MapParams, Path, VisitParams, map_params, visit_params};
 use crate::prune::Plan;
@@ -79,14 +79,6 @@ pub(super) fn reconstruct<M: Module, B: Blocks<M>>(
         error: if better { after } else { before },
         seconds: started.elapsed().as_secs_f64(),
     })
-}
-
-/// Returns the features of a state.
-pub(super) fn features<M, B: Blocks<M>>(
-    blocks: &B,
-    state: &B::State,
-) -> Result<Tensor<3>, CalibrateError> {
-    blocks.features(state).ok_or(CalibrateError::NoFeatures)
 }
 
 /// Returns the sum of squares.

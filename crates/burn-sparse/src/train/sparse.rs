@@ -70,9 +70,9 @@ pub struct Sparse<M: Module> {
     scorer: Option<Arc<dyn Scorer>>,
     #[module(skip)]
     compute: Compute,
-    /// Weights that are packed after the last update, by path.
+    /// Weights that are packed, by path; none of them if no weight gains by it. `None` before packing.
     #[module(skip)]
-    packed: Arc<PackedWeights>,
+    packed: Option<Arc<PackedWeights>>,
 }
 
 impl Plan {
@@ -106,7 +106,7 @@ impl<M: Module> Sparse<M> {
             journal: Arc::new(Mutex::new(journal)),
             scorer: None,
             compute: Compute::default(),
-            packed: Arc::default(),
+            packed: None,
         })
     }
 
@@ -229,12 +229,12 @@ impl<M: Module> Sparse<M> {
     /// without a call of yours.
     ///
     /// ```
-    /// # use burn::nn::LinearConfig;
     /// # use burn::optim::{AdamWConfig, GradientsParams};
     /// # use burn::tensor::{Device, Tensor};
+    /// # use burn_sparse::nn::LinearConfig;
     /// # use burn_sparse::prelude::*;
     /// # let device = Device::flex().autodiff();
-    /// # let model = burn_sparse::nn::LinearConfig::new(128, 64).init(&device);
+    /// # let model = LinearConfig::new(128, 64).init(&device);
     /// # let pruning = PruneConfig::new(Pattern::shfl_bw(32), 0.75).with_ramp(Ramp::one_shot(Steps(1)));
     /// # let mut model = Plan::new(&pruning, &model, Horizon::steps(3))?.attach(model)?;
     /// let mut optimizer = AdamWConfig::new().init();
@@ -264,29 +264,29 @@ impl<M: Module> Sparse<M> {
             Err(error) => return (self, Some(error)),
         };
         let Some((packing, relaid)) = found else { return (self, None) };
+        let packed = Some(Arc::new(packing.weights.clone()));
+        if packing.weights.is_empty() {
+            return (Self { packed, ..self }, None);
+        }
         *optimizer = relaid;
-        let packed = Arc::new(packing.weights.clone());
         let inner = packing.apply(self.inner, &self.plan);
         (Self { inner, packed, ..self }, None)
     }
 
-    /// Finds the packed weights, and the optimizer with its state in their layout; `None` if nothing is to be packed.
+    /// Finds the weights to pack, and the optimizer with its state in their layout; `None` if it is too early, or done.
     fn packing(
         &self,
         optimizer: &ModuleOptimizer,
     ) -> Result<Option<(Packing, ModuleOptimizer)>, TrainError> {
         let step = self.step()?;
         let on_cpu = self.step.lazy_device().inner() == Device::flex();
-        if self.is_packed() || step < self.plan.end() || !on_cpu {
+        if self.packed.is_some() || step < self.plan.end() || !on_cpu {
             return Ok(None);
         }
         self.check_updates()?;
         let states = self.states();
         let weights = masks::weights(&states, &self.plan, step)?;
         let packing = Packing::of(&self.plan, &weights, states)?;
-        if packing.weights.is_empty() {
-            return Ok(None);
-        }
         let relaid = relayed(optimizer, &self.inner, &packing.weights, Form::Packed, step)?;
         Ok(Some((packing, relaid)))
     }
@@ -296,16 +296,15 @@ impl<M: Module> Sparse<M> {
     /// # Errors
     /// When the optimizer's state cannot be read.
     pub fn unpack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
-        if !self.is_packed() {
-            return Ok(self);
+        if let Some(packed) = self.packed.as_ref().filter(|packed| !packed.is_empty()) {
+            *optimizer = relayed(optimizer, &self.inner, packed, Form::Masked, self.step()?)?;
         }
-        *optimizer = relayed(optimizer, &self.inner, &self.packed, Form::Masked, self.step()?)?;
         Ok(self.masked())
     }
 
     /// Returns `true` if weights are packed.
     pub fn is_packed(&self) -> bool {
-        !self.packed.is_empty()
+        self.packed.as_ref().is_some_and(|packed| !packed.is_empty())
     }
 
     /// Returns the model with all weights under masks.
@@ -315,13 +314,15 @@ impl<M: Module> Sparse<M> {
         }
         let states = self.states();
         let inner = unpack(self.inner, &self.plan, &states);
-        Self { inner, packed: Arc::default(), ..self }
+        Self { inner, packed: None, ..self }
     }
 
     /// Reads all planned weights and their masks.
     fn states(&self) -> BTreeMap<String, WeightState> {
         let mut states = gather(&self.inner, &self.names());
-        unpack_states(&mut states, &self.packed);
+        if let Some(packed) = &self.packed {
+            unpack_states(&mut states, packed);
+        }
         states
     }
 
