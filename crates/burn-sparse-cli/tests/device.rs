@@ -12,6 +12,21 @@ fn refused(device: &str, hints: &[&str]) {
 }
 
 #[test]
+fn bench_times_the_passes_of_training() {
+    let bench = ["bench", "--shape", "128x64", "--pattern", "shfl-bw(vector=16)", "--batch", "16"];
+    let report = json(Path::new("."), &[&bench[..], &["--training", "--json"]].concat());
+    let row = &report["rows"][0];
+    for layer in ["dense", "sparse"] {
+        let parts = ["forward_us", "input_gradient_us", "weight_gradient_us"];
+        let sum: f64 = parts.iter().map(|part| row["passes"][layer][part].as_f64().unwrap()).sum();
+        let total = row[format!("{layer}_us")].as_f64().unwrap();
+        assert!(total > 0.0 && (sum - total).abs() < 1e-6 * total, "{row}");
+    }
+    let plain = json(Path::new("."), &[&bench[..], &["--json"]].concat());
+    assert!(plain["rows"][0]["passes"].is_null());
+}
+
+#[test]
 fn a_device_that_does_not_exist_is_one_clear_error() {
     refused("tpu", &["unknown device", "flex"]);
     refused("flex:1", &["one CPU"]);

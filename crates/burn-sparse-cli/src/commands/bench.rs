@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::checkpoint::FloatType;
-use burn_sparse::measure::{Bench, BenchRow, StepParts};
+use burn_sparse::measure::{Bench, BenchRow, Passes, StepParts};
 use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 use clap::Args;
@@ -81,7 +81,7 @@ fn progress(row: &BenchRow) -> String {
         rows, cols, batch, pattern, sparsity, dense_us, sparse_us, speedup, kernel, ..
     } = row;
     let percent = 100.0 * sparsity;
-    let passes = row.passes.map_or(String::new(), |[dense, sparse]| {
+    let passes = row.passes.map_or(String::new(), |Passes { dense, sparse, .. }| {
         let part = |name: &str, part: fn(&StepParts) -> f64| {
             format!("{name} {:.1} -> {:.1} us", part(&dense), part(&sparse))
         };

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::alternate::alternate;
 use super::layer::{Layer, LayerKind};
-use super::training::{StepParts, outputs, steps};
+use super::training::{Passes, outputs, steps};
 use crate::nn::record_dispatch;
 
 /// Bytes of packed weights that a GPU cycles through: more than its last-level cache, which would otherwise serve the
@@ -57,7 +57,7 @@ pub struct BenchRow {
     pub share_of_peak: Option<f64>,
     /// On a training device: the passes of the dense and of the packed layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passes: Option<[StepParts; 2]>,
+    pub passes: Option<Passes>,
     /// Largest difference of the sparse layer's output, relative to the largest output; on a training device, of its input's
     /// gradient too.
     #[serde(default)]
@@ -205,10 +205,10 @@ impl Bench {
     }
 
     /// Returns the microseconds of the dense and of the packed layer; on a training device, their parts too.
-    fn times(&self, x: &Tensor<2>) -> (Option<[StepParts; 2]>, [f64; 2]) {
+    fn times(&self, x: &Tensor<2>) -> (Option<Passes>, [f64; 2]) {
         if self.device.is_autodiff() {
             let passes = steps(&self.dense[0], &self.sparse[0], x);
-            return (Some(passes), passes.map(|passes| passes.total_us()));
+            return (Some(passes), [passes.dense.total_us(), passes.sparse.total_us()]);
         }
         let seconds = alternate(
             self.dense.len(),
@@ -340,7 +340,7 @@ mod tests {
         let (packed, pattern) = packed(64, 48);
         let device = Device::flex().autodiff();
         let row = Bench::new(&packed, pattern, FloatType::F32, &device).row(20).unwrap();
-        let [dense, sparse] = row.passes.unwrap();
+        let Passes { dense, sparse } = row.passes.unwrap();
         assert!(row.error < 1e-5 && dense.forward_us > 0.0 && sparse.forward_us > 0.0, "{row:?}");
         assert_eq!(row.dense_us, dense.total_us());
         assert_eq!(row.sparse_us, sparse.total_us());

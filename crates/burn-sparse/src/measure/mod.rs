@@ -12,4 +12,4 @@ pub use alternate::alternate;
 pub use bench::{Bench, BenchError, BenchRow};
 pub use burn_sparse_kernels::Predicted;
 pub use layers::{LayerReport, layers};
-pub use training::StepParts;
+pub use training::{Passes, StepParts};

@@ -6,6 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::alternate::alternate;
 use super::layer::Layer;
 
+/// Passes of a training step, dense and packed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Passes {
+    /// Passes of Burn's dense layer.
+    pub dense: StepParts,
+    /// Passes of the packed layer.
+    pub sparse: StepParts,
+}
+
 /// Median microseconds of the passes of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -34,7 +44,7 @@ impl StepParts {
 }
 
 /// Measures the passes of both layers, alternating.
-pub(super) fn steps(dense: &Layer, sparse: &Layer, x: &Tensor<2>) -> [StepParts; 2] {
+pub(super) fn steps(dense: &Layer, sparse: &Layer, x: &Tensor<2>) -> Passes {
     let [dense_frozen, sparse_frozen] = [dense, sparse].map(|layer| layer.clone().no_grad());
     let forward = |layer: &Layer| drop(black_box(layer.forward(x.clone())));
     let backward = |layer: &Layer| {
@@ -56,7 +66,7 @@ pub(super) fn steps(dense: &Layer, sparse: &Layer, x: &Tensor<2>) -> [StepParts;
             &|n| repeated(n, &|| backward(sparse)),
         ],
     );
-    [StepParts::new([a, c, e]), StepParts::new([b, d, f])]
+    Passes { dense: StepParts::new([a, c, e]), sparse: StepParts::new([b, d, f]) }
 }
 
 /// Returns the output of a layer, and the gradient of the input if all outputs are summed up.
