@@ -229,7 +229,8 @@ fn folders_are_pruned_by_the_inputs_of_a_text_the_same_way_every_time() {
                 length: 6,
                 seed: 1,
             };
-            let calibration = Calibration { config: CalibrateConfig::new(), texts };
+            let config = CalibrateConfig::new().with_reconstruct(20);
+            let calibration = Calibration { config, texts };
             let out = place.data.path().join(out);
             let pruned = prune_folder(&folder, &rule, 1, Some(&calibration), &out, |_| ());
             pruned.map_err(|error| error.to_string())
@@ -237,7 +238,13 @@ fn folders_are_pruned_by_the_inputs_of_a_text_the_same_way_every_time() {
         let file = if config == BERT { "stsb-en-train.csv" } else { "train.txt" };
         let (one, two) = (prune(file, 5, "one").unwrap(), prune(file, 5, "two").unwrap());
         let record = one.calibration.unwrap();
-        assert_eq!(record.hash, two.calibration.unwrap().hash);
+        let again = two.calibration.unwrap();
+        assert_eq!(record.hash, again.hash);
+        // Attention and feed-forward of each layer.
+        assert!(record.blocks.len() >= 4);
+        for (block, again) in record.blocks.iter().zip(&again.blocks) {
+            assert!(block.error <= block.error_before && block.error == again.error, "{block:?}");
+        }
         let read = |out: &str| {
             Folder::open(place.data.path().join(out)).unwrap().packed().unwrap().unwrap()
         };

@@ -245,7 +245,7 @@ impl<M: Module> Sparse<M> {
     ///     model = model.pack(&mut optimizer)?; // does nothing before the last update, and after the first call
     /// }
     /// assert!(model.is_packed());
-    /// # Ok::<(), burn_sparse::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
