@@ -35,7 +35,7 @@ pub struct CalibrationRecord {
     pub hash: String,
     /// What was done to each weight, in the order of the forward pass.
     pub weights: Vec<CalibratedWeight>,
-    /// What was done to each block, if blocks were reconstructed.
+    /// Reconstructed blocks, in the order of the forward pass.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<CalibratedBlock>,
     /// Time for the whole model, in seconds.

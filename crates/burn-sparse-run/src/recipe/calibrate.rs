@@ -2,6 +2,7 @@ use burn_sparse::calibrate::{CalibrateConfig, Saliency};
 use serde::{Deserialize, Serialize};
 
 use super::RecipeError;
+use super::train::is_default;
 
 /// The `[calibrate]` table: weights are pruned in one shot by the inputs of their layers, and repaired, before fine-tuning
 /// under the masks that were found. The rules then have no ramp (`end = "0 steps"`).
@@ -19,12 +20,8 @@ pub struct Calibrate {
     /// Damping, as a share of the mean squared input.
     pub damp: f64,
     /// Number of steps for which each block is reconstructed.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub reconstruct: usize,
-}
-
-fn is_zero(steps: &usize) -> bool {
-    *steps == 0
 }
 
 impl Default for Calibrate {

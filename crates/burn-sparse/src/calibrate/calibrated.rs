@@ -29,7 +29,7 @@ pub struct CalibratedWeight {
     pub seconds: f64,
 }
 
-/// What reconstruction did to a block.
+/// Result of the reconstruction of a block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CalibratedBlock {

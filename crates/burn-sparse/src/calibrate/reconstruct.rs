@@ -1,6 +1,6 @@
 //! Reconstruction of a block: its kept weights are trained together to the dense block's output.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use burn::module::{Module, Param};
@@ -8,10 +8,10 @@ use burn::nn::loss::{MseLoss, Reduction};
 use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
 
-use super::sites::{bias_of, floats};
+use super::sites::{bias_of, floats, read};
 use super::walk::{Walk, features};
 use super::{Blocks, CalibrateError, Calibrated, CalibratedBlock};
-use crate::params::{MapParams, Path, VisitParams, map_params, visit_params};
+use crate::params::{MapParams, Path, map_params};
 use crate::prune::Plan;
 
 /// Learning rate of AdamW at the start; it falls to zero linearly.
@@ -67,9 +67,7 @@ pub(super) fn reconstruct<M: Module, B: Blocks<M>>(
     let after = error(&reconstructed)?;
     let better = after < before;
     if better {
-        let mut read = Read { names: &trained, found: BTreeMap::new() };
-        visit_params(&reconstructed, &mut read);
-        found.values.extend(read.found);
+        found.values.extend(read(&reconstructed, &trained));
         walk.pruned = reconstructed;
     }
     Ok(CalibratedBlock {
@@ -94,20 +92,5 @@ impl MapParams for Only<'_> {
     fn float<const D: usize>(&mut self, path: &Path, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let trained = self.0.contains(&path.name());
         param.set_require_grad(trained)
-    }
-}
-
-/// Reads parameters to the host.
-struct Read<'a> {
-    names: &'a BTreeSet<String>,
-    found: BTreeMap<String, Vec<f32>>,
-}
-
-impl VisitParams for Read<'_> {
-    fn float<const D: usize>(&mut self, path: &Path, param: &Param<Tensor<D>>) {
-        let name = path.name();
-        if self.names.contains(&name) {
-            self.found.insert(name, floats(param.val().into_data()));
-        }
     }
 }

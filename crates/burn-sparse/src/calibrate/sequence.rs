@@ -1,10 +1,9 @@
 //! Calibration of a whole model, from its first layer to its last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::module::Module;
 use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Distribution, RowOrder};
 use faer::{Mat, Par};
@@ -14,12 +13,11 @@ use super::factor::Damped;
 use super::gram::{Gram, Moments};
 use super::prune_weight::{Solution, Task};
 use super::reconstruct::reconstruct;
-use super::sites::{Site, bias_of, floats, sites};
+use super::sites::{Site, bias_of, read, sites};
 use super::walk::Walk;
 use super::{
     Blocks, CalibrateConfig, CalibrateError, Calibrated, CalibratedWeight, CalibrationStep,
 };
-use crate::params::{Path, VisitParams, visit_params};
 use crate::prune::{Plan, PlannedWeight};
 
 impl Plan {
@@ -177,12 +175,12 @@ impl Plan {
         walk: &Walk<'a, M, B>,
     ) -> Task<'a> {
         let bias = bias_of(&planned.name);
-        let mut read = Read { names: [&planned.name, &bias], found: BTreeMap::new() };
-        visit_params(&walk.pruned, &mut read);
+        let names = BTreeSet::from([planned.name.clone(), bias.clone()]);
+        let mut found = read(&walk.pruned, &names);
         let (rows, cols) = (planned.view.rows(), planned.view.cols());
-        let stored = read.found.remove(&planned.name).unwrap_or_default();
+        let stored = found.remove(&planned.name).unwrap_or_default();
         let matrix = planned.view.to_matrix(&stored);
-        let bias = read.found.remove(&bias);
+        let bias = found.remove(&bias);
         Task {
             weights: Mat::from_fn(cols, rows, |col, row| f64::from(matrix[row * cols + col])),
             bias: bias.map(|bias| bias.into_iter().map(f64::from).collect()),
@@ -204,19 +202,4 @@ fn stored(name: &str, view: &View, solution: &Solution) -> BTreeMap<String, Vec<
         values.insert(bias_of(name), bias.iter().map(|&value| value as f32).collect());
     }
     values
-}
-
-/// Reads parameters of these paths to the host.
-struct Read<'a> {
-    names: [&'a str; 2],
-    found: BTreeMap<String, Vec<f32>>,
-}
-
-impl VisitParams for Read<'_> {
-    fn float<const D: usize>(&mut self, path: &Path, param: &Param<Tensor<D>>) {
-        let name = path.name();
-        if self.names.contains(&name.as_str()) {
-            self.found.insert(name, floats(param.val().into_data()));
-        }
-    }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use burn::module::{Module, ParamId};
+use burn::module::{Module, Param, ParamId};
+use burn::tensor::Tensor;
 
 use super::unfold::unfold;
 use super::{Blocks, CalibrateError};
 use crate::nn::{InputValues, LayerInput, record_inputs};
-use crate::params::parameters;
+use crate::params::{Path, VisitParams, parameters, visit_params};
 use crate::prune::Plan;
 
 /// Planned weights that read the same inputs, and so share their Gram matrix.
@@ -101,4 +102,25 @@ pub(super) fn rows(input: &LayerInput) -> Vec<Vec<f32>> {
 pub(super) fn floats(data: burn::tensor::TensorData) -> Vec<f32> {
     // A conversion to `f32` has the type that is asked for.
     data.convert::<f32>().try_into_vec().unwrap_or_default()
+}
+
+/// Reads parameters to the host, by path.
+pub(super) fn read<M: Module>(model: &M, names: &BTreeSet<String>) -> BTreeMap<String, Vec<f32>> {
+    let mut read = Read { names, found: BTreeMap::new() };
+    visit_params(model, &mut read);
+    read.found
+}
+
+struct Read<'a> {
+    names: &'a BTreeSet<String>,
+    found: BTreeMap<String, Vec<f32>>,
+}
+
+impl VisitParams for Read<'_> {
+    fn float<const D: usize>(&mut self, path: &Path, param: &Param<Tensor<D>>) {
+        let name = path.name();
+        if self.names.contains(&name) {
+            self.found.insert(name, floats(param.val().into_data()));
+        }
+    }
 }

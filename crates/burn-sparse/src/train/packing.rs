@@ -128,6 +128,9 @@ impl Packing {
         for (weight, planned) in weights.iter().zip(&plan.weights) {
             let (name, view, pattern) = (weight.name.clone(), weight.view.clone(), weight.pattern);
             let Some(state) = states.get(&name).filter(|state| !state.replicated) else { continue };
+            if !has_packed_gradients(&name, &view) {
+                continue;
+            }
             let matrix = view.to_matrix(&state.base);
             let packed = Packed::pack(&pattern, &matrix, &weight.mask, weight.row_order.as_ref());
             let packed = packed.map_err(|source| TrainError::Pattern {
@@ -136,7 +139,7 @@ impl Packing {
                 source,
             })?;
             let tensors = PackedTensors::from_packed(&packed, &Device::flex());
-            if !has_packed_gradients(&name, &view) || !trains_faster(&tensors.shape()) {
+            if !trains_faster(&tensors.shape()) {
                 continue;
             }
             packed_weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
