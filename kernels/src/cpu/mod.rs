@@ -11,6 +11,7 @@
 pub(crate) mod conv2d;
 pub(crate) mod gemm;
 pub(crate) mod gradient;
+pub(crate) mod int8;
 mod kernel;
 pub(crate) mod lstm_cell;
 pub(crate) mod masked;

@@ -199,7 +199,7 @@ impl Packed {
     }
 
     /// Calls `each(row, column, value)` for every kept weight.
-    fn visit(&self, each: impl FnMut(usize, usize, f32)) {
+    pub fn visit(&self, each: impl FnMut(usize, usize, f32)) {
         match self {
             Self::Unstructured(packed) => packed.visit(each),
             Self::Balanced(packed) => packed.visit(each),

@@ -1,0 +1,177 @@
+//! Dot products of bytes that the 8-bit kernels are written in, implemented for every instruction set.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
+#[cfg(target_arch = "x86_64")]
+use avx2::Avx2Bytes;
+use scalar::ScalarBytes;
+#[cfg(target_arch = "x86_64")]
+use vnni::Vnni;
+
+use crate::cpu::simd::{Isa, Simd};
+use crate::layout::TILE_ROWS;
+
+/// Number of weights of a row that are multiplied at once.
+pub(crate) const QUAD: usize = 4;
+
+/// Number of bytes of a quad for all rows of a strip.
+pub(crate) const QUAD_BYTES: usize = QUAD * TILE_ROWS;
+
+/// Number of inputs in a table of [`Dots::look_up`].
+pub(crate) const CHUNK: usize = 64;
+
+/// Largest absolute value of a quantized weight or input: the range is symmetric.
+pub(crate) const MOST: i32 = 127;
+
+/// Added to inputs by those sets whose instruction multiplies unsigned with signed bytes only.
+pub(crate) const OFFSET: i32 = 128;
+
+/// Products of strips of 16 rows with signed bytes, summed in i32 without saturation.
+///
+/// # Safety
+/// Every method may use instructions of its set: callers must run inside [`dispatch`], on a CPU where the set was
+/// detected. Pointers must be valid for the bytes that are named; they need no alignment.
+pub(crate) trait Dots: Copy + 'static {
+    /// Floats of the same instruction set.
+    type Floats: Simd;
+    /// One i32 for every row of a strip.
+    type Sums: Copy;
+    /// [`QUAD_BYTES`] bytes.
+    type Bytes: Copy;
+    /// [`CHUNK`] inputs, from which every byte selects one.
+    type Table: Copy;
+    /// Number of tokens whose sums fit in registers.
+    const TOKENS: usize;
+
+    unsafe fn zero() -> Self::Sums;
+    /// Returns the sums before the first product, from 16 values of minus [`OFFSET`] times the sum of a row's weights,
+    /// which count only for sets that add it.
+    unsafe fn start(from: *const i32) -> Self::Sums;
+    unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums;
+    /// Stores 16 sums.
+    unsafe fn store(to: *mut i32, sums: Self::Sums);
+    /// Loads a quad of all rows.
+    unsafe fn load(from: *const i8) -> Self::Bytes;
+    /// Loads `4 · PERIOD` inputs and repeats them to the end.
+    unsafe fn inputs<const PERIOD: usize>(from: *const u8) -> Self::Bytes;
+    unsafe fn table(from: *const u8) -> Self::Table;
+    /// Returns the inputs of the table at these indices, which are below [`CHUNK`].
+    unsafe fn look_up(table: Self::Table, index: Self::Bytes) -> Self::Bytes;
+    /// Adds to the sum of every row the products of its quad.
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums;
+
+    /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
+    unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);
+
+    /// Writes those of [`CHUNK`] bytes whose bits are set one after the other. Up to [`CHUNK`] bytes are written; those
+    /// after the last selected one are unspecified.
+    #[inline(always)]
+    unsafe fn compress(from: *const u8, mask: u64, to: *mut u8) {
+        let (mut left, mut at) = (mask, 0);
+        while left != 0 {
+            // SAFETY: guaranteed by the caller.
+            unsafe { *to.add(at) = *from.add(left.trailing_zeros() as usize) };
+            left &= left - 1;
+            at += 1;
+        }
+    }
+}
+
+/// Instruction sets of the 8-bit kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByteIsa {
+    #[cfg(target_arch = "x86_64")]
+    Vnni,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Scalar,
+}
+
+impl ByteIsa {
+    /// Returns the best set of this CPU that belongs to [`Isa::detect`].
+    pub(crate) fn detect() -> Self {
+        static ISA: std::sync::OnceLock<ByteIsa> = std::sync::OnceLock::new();
+        *ISA.get_or_init(|| Self::available_in(Isa::detect())[0])
+    }
+
+    /// Returns all sets that this CPU supports, best first.
+    #[cfg(test)]
+    pub(crate) fn available() -> Vec<Self> {
+        Self::available_in(Isa::available()[0])
+    }
+
+    fn available_in(isa: Isa) -> Vec<Self> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if isa == Isa::Avx512
+                && is_x86_feature_detected!("avx512vnni")
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vbmi2")
+            {
+                found.push(Self::Vnni);
+            }
+            if isa != Isa::Scalar
+                && is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c")
+            {
+                found.push(Self::Avx2);
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = isa;
+        found.push(Self::Scalar);
+        found
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Vnni => "avx512-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            Self::Scalar => "scalar",
+        }
+    }
+}
+
+/// Work that is compiled once per instruction set.
+pub(crate) trait ByteWork {
+    type Output;
+    /// # Safety
+    /// The CPU must support the set `D`.
+    unsafe fn run<D: Dots>(self) -> Self::Output;
+}
+
+/// Runs `work` compiled for `isa`.
+pub(crate) fn dispatch<W: ByteWork>(isa: ByteIsa, work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(
+        enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi,avx512vbmi2,avx2,fma"
+    )]
+    fn vnni<W: ByteWork>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Vnni` uses.
+        unsafe { work.run::<Vnni>() }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn avx2<W: ByteWork>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Avx2Bytes` uses.
+        unsafe { work.run::<Avx2Bytes>() }
+    }
+    match isa {
+        // SAFETY: a `ByteIsa` is only created by `available_in`, which detected the features on this CPU.
+        #[cfg(target_arch = "x86_64")]
+        ByteIsa::Vnni => unsafe { vnni(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        ByteIsa::Avx2 => unsafe { avx2(work) },
+        // SAFETY: `ScalarBytes` uses no special instructions.
+        ByteIsa::Scalar => unsafe { work.run::<ScalarBytes>() },
+    }
+}

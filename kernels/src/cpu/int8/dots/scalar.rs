@@ -1,0 +1,67 @@
+use super::{CHUNK, Dots, QUAD, QUAD_BYTES};
+use crate::cpu::simd::Scalar;
+use crate::layout::TILE_ROWS;
+
+/// No special instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct ScalarBytes;
+
+impl Dots for ScalarBytes {
+    type Floats = Scalar;
+    type Sums = [i32; TILE_ROWS];
+    type Bytes = [i8; QUAD_BYTES];
+    type Table = [i8; CHUNK];
+    const TOKENS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::Sums {
+        [0; TILE_ROWS]
+    }
+    #[inline(always)]
+    unsafe fn start(_from: *const i32) -> Self::Sums {
+        [0; TILE_ROWS]
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut i32, sums: Self::Sums) {
+        // SAFETY: guaranteed by the caller, as in every method below.
+        unsafe { to.copy_from_nonoverlapping(sums.as_ptr(), TILE_ROWS) };
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const i8) -> Self::Bytes {
+        // SAFETY: as in `store`.
+        unsafe { from.cast::<Self::Bytes>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn inputs<const PERIOD: usize>(from: *const u8) -> Self::Bytes {
+        // SAFETY: as in `store`.
+        std::array::from_fn(|i| unsafe { *from.add(i % (QUAD * PERIOD)) } as i8)
+    }
+    #[inline(always)]
+    unsafe fn table(from: *const u8) -> Self::Table {
+        // SAFETY: as in `store`.
+        unsafe { from.cast::<Self::Table>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn look_up(table: Self::Table, index: Self::Bytes) -> Self::Bytes {
+        std::array::from_fn(|i| table[index[i] as usize % CHUNK])
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
+        std::array::from_fn(|row| {
+            let quad = row * QUAD..(row + 1) * QUAD;
+            let products = inputs[quad.clone()].iter().zip(&weights[quad]);
+            sums[row] + products.map(|(&x, &w)| i32::from(x) * i32::from(w)).sum::<i32>()
+        })
+    }
+    #[inline(always)]
+    unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
+        for at in 0..TILE_ROWS {
+            // SAFETY: as in `store`.
+            unsafe { *to.add(at) = (*from.add(at) * inverse).round_ties_even() as i8 as u8 };
+        }
+    }
+}
