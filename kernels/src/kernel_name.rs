@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crate::cpu::int8::ByteIsa;
 use crate::cpu::{CpuKernel, Isa};
 #[cfg(feature = "cubecl-backend")]
 use crate::gpu::GpuKernel;
@@ -18,6 +19,8 @@ pub struct KernelName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum OnDevice {
     Cpu(CpuKernel),
+    /// The kernels of 8 bits, of which a weight has one.
+    CpuBytes,
     #[cfg(feature = "cubecl-backend")]
     Gpu(GpuKernel),
 }
@@ -27,6 +30,7 @@ impl OnDevice {
     pub(crate) fn cpu(self) -> Option<CpuKernel> {
         match self {
             Self::Cpu(kernel) => Some(kernel),
+            Self::CpuBytes => None,
             #[cfg(feature = "cubecl-backend")]
             Self::Gpu(_) => None,
         }
@@ -36,7 +40,7 @@ impl OnDevice {
     #[cfg(feature = "cubecl-backend")]
     pub(crate) fn gpu(self) -> Option<GpuKernel> {
         match self {
-            Self::Cpu(_) => None,
+            Self::Cpu(_) | Self::CpuBytes => None,
             Self::Gpu(kernel) => Some(kernel),
         }
     }
@@ -46,6 +50,11 @@ impl KernelName {
     pub(crate) fn on_cpu(family: &'static str, kernel: CpuKernel, isa: Isa) -> Self {
         let (on_device, isa) = (OnDevice::Cpu(kernel), isa.name());
         Self { backend: "flex", family, kernel: kernel.name(), isa, on_device }
+    }
+
+    pub(crate) fn in_bytes(family: &'static str, isa: ByteIsa) -> Self {
+        let (kernel, isa) = ("int8", isa.name());
+        Self { backend: "flex", family, kernel, isa, on_device: OnDevice::CpuBytes }
     }
 
     #[cfg(feature = "cubecl-backend")]
@@ -58,7 +67,7 @@ impl KernelName {
     /// [`sparse_linear_features_major`](crate::sparse_linear_features_major).
     pub fn is_features_major(&self) -> bool {
         match self.on_device {
-            OnDevice::Cpu(_) => false,
+            OnDevice::Cpu(_) | OnDevice::CpuBytes => false,
             #[cfg(feature = "cubecl-backend")]
             OnDevice::Gpu(kernel) => kernel.is_features_major(),
         }

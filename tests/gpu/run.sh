@@ -100,18 +100,18 @@ speeds() {
     export BURN_SPARSE_COSTS=built-in
     for vector in 64 128; do
         for shape in $large $square; do
-            result "large-$shape-v$vector" 90 "${bench[@]}" --dtype bf16 --shape $shape \
+            result "large-$shape-v$vector" 90 "${bench[@]}" --values bf16 --shape $shape \
                 --pattern "shfl-bw(vector=$vector)" --batch 1024,4096
         done
     done
     for pattern in 'shfl-bw(vector=64)' 'balanced(block=32)'; do
         for shape in $large $square; do
-            result "decode-$shape-${pattern%%(*}" 90 "${bench[@]}" --dtype bf16 --shape $shape \
+            result "decode-$shape-${pattern%%(*}" 90 "${bench[@]}" --values bf16 --shape $shape \
                 --pattern "$pattern" --batch 1,8,16,32
         done
     done
-    result "between-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=64)' --batch 64,256
-    result "narrow-groups-$square" 90 "${bench[@]}" --dtype bf16 --shape $square --pattern 'shfl-bw(vector=32)' \
+    result "between-$square" 90 "${bench[@]}" --values bf16 --shape $square --pattern 'shfl-bw(vector=64)' --batch 64,256
+    result "narrow-groups-$square" 90 "${bench[@]}" --values bf16 --shape $square --pattern 'shfl-bw(vector=32)' \
         --batch 16,1024
     result "f32-$square" 90 "${bench[@]}" --shape $square --pattern 'shfl-bw(vector=32),balanced(block=32)' \
         --batch 1,16,1024
@@ -119,9 +119,9 @@ speeds() {
     result feed-forward 240 ./feed_forward shfl-bw
     unset BURN_SPARSE_COSTS
     # What `select` measures and takes where nobody decides; the log has the time of every kernel and tile.
-    RUST_LOG=burn_sparse_kernels=debug result "chosen-$square" 120 "${bench[@]}" --dtype bf16 --shape $square \
+    RUST_LOG=burn_sparse_kernels=debug result "chosen-$square" 120 "${bench[@]}" --values bf16 --shape $square \
         --pattern 'shfl-bw(vector=64),balanced(block=32)' --batch 1,16,64,256,1024
-    RUST_LOG=burn_sparse_kernels=debug result "chosen-$large" 120 "${bench[@]}" --dtype bf16 --shape $large \
+    RUST_LOG=burn_sparse_kernels=debug result "chosen-$large" 120 "${bench[@]}" --values bf16 --shape $large \
         --pattern 'shfl-bw(vector=64),shfl-bw(vector=128)' --batch 16,1024,4096
     cublas after
 }
@@ -136,7 +136,7 @@ device_times() {
         # Ours only, past those that prove a kernel; caches as the launches before left them.
         result "ncu-$shape-v$vector-b$batch" 120 ncu --clock-control none --cache-control none --csv --page raw \
             --metrics $metrics --kernel-name 'regex:(mma|decode|tiles|reduce|transpose)_kernel' \
-            --launch-skip 30 --launch-count 24 --kill yes "${bench[@]}" --dtype bf16 --shape "$shape" \
+            --launch-skip 30 --launch-count 24 --kill yes "${bench[@]}" --values bf16 --shape "$shape" \
             --pattern "shfl-bw(vector=$vector)" --batch "$batch"
     done
 }

@@ -24,10 +24,10 @@ fn layers(rows: usize, cols: usize, float: FloatType) -> (Linear, Linear) {
     let view = View::Linear { rows, cols };
     let stored = TensorData::new(view.to_stored(&packed.unpack()), [cols, rows]);
     dense.weight = Param::from_data(stored, &device);
-    let entry = PackedEntry { layer: "Linear".into(), view, pattern, packed, float };
+    let entry = PackedEntry { layer: "Linear".into(), view, pattern, packed, float, scales: None };
     let bias = dense.bias.as_ref().unwrap().val().into_data().try_into_vec().unwrap();
     let (layer, shape) = ("Linear".into(), vec![rows]);
-    let bias = Entry::Dense { layer, shape, values: bias, float: FloatType::F32 };
+    let bias = Entry::Dense { layer, shape, values: bias, float: FloatType::F32, scales: None };
     let entries = [("weight".to_string(), Entry::Packed(entry)), ("bias".to_string(), bias)];
     let packed = Checkpoint::from_entries(entries.into()).load(dense.clone()).unwrap();
     (dense, packed)

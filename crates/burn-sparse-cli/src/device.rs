@@ -1,7 +1,7 @@
 use burn::tensor::{Device, FloatDType};
 use clap::Args;
 
-use crate::args::Dtype;
+use crate::args::Values;
 
 /// Device and number type of a command.
 #[derive(Debug, Args)]
@@ -9,33 +9,35 @@ pub(crate) struct Compute {
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Type that a GPU computes in; the CPU stores pruned weights in it, and computes in f32.
+    /// Type that a GPU computes in; the CPU stores weights in it, and computes in f32 or, with w8a8, in 8 bits.
     #[arg(long, value_enum)]
-    pub(crate) dtype: Option<Dtype>,
+    pub(crate) values: Option<Values>,
 }
 
 impl Compute {
     /// Returns the device, set to the requested number type.
     pub(crate) fn device(&self) -> Result<Device, String> {
-        device(&self.device, self.dtype)
+        device(&self.device, self.values)
     }
 }
 
-/// Returns the device of this name, set to `dtype`.
+/// Returns the device of this name, set to `values`.
 ///
 /// Returns an error if this build or machine has no such device.
-pub(crate) fn device(name: &str, dtype: Option<Dtype>) -> Result<Device, String> {
+pub(crate) fn device(name: &str, values: Option<Values>) -> Result<Device, String> {
     let mut device = found(name).map_err(|reason| format!("--device {name}: {reason}"))?;
-    let float = match dtype {
-        None | Some(Dtype::F32) => return Ok(device),
-        Some(Dtype::F16) => FloatDType::F16,
-        Some(Dtype::Bf16) => FloatDType::BF16,
+    let float = match values {
+        None | Some(Values::F32) => return Ok(device),
+        Some(Values::F16) => FloatDType::F16,
+        Some(Values::Bf16) => FloatDType::BF16,
+        Some(Values::W8a8) if device == Device::flex() => return Ok(device),
+        Some(Values::W8a8) => return Err(format!("--values w8a8 on {name}: 8 bits run on the CPU")),
     };
     // The CPU computes in f32 whatever its weights are kept in.
     if device == Device::flex() {
         return Ok(device);
     }
-    device.configure(float).map_err(|error| format!("--dtype: {error}"))?;
+    device.configure(float).map_err(|error| format!("--values: {error}"))?;
     Ok(device)
 }
 

@@ -49,7 +49,7 @@ fn a_gpu_past_the_last_is_one_clear_error() {
 fn the_cpu_runs_pruned_weights_of_two_bytes() {
     let (shape, pattern) = ("1024x512", "shfl-bw(vector=32),balanced(block=32)");
     for dtype in ["bf16", "f16"] {
-        let bench = ["bench", "--shape", shape, "--pattern", pattern, "--dtype", dtype, "--json"];
+        let bench = ["bench", "--shape", shape, "--pattern", pattern, "--values", dtype, "--json"];
         let report = json(Path::new("."), &[&bench[..], &["--batch", "1"]].concat());
         for row in report["rows"].as_array().unwrap() {
             assert!(row["kernel"].as_str().unwrap().starts_with("flex-"), "{row}");

@@ -121,7 +121,7 @@ fn two_byte_values_halve_the_file_and_hardly_move_the_metric() {
     let whole = size("run/checkpoint.safetensors");
     for dtype in ["f16", "bf16"] {
         let out = format!("{dtype}.safetensors");
-        success(folder, &["export", "run", "--format", "packed", "--dtype", dtype, "--out", &out]);
+        success(folder, &["export", "run", "--format", "packed", "--values", dtype, "--out", &out]);
         assert!(size(&out) < 0.56 * whole, "{dtype}: {} of {whole}", size(&out));
         let found = json(folder, &["eval", &out, "--json"]);
         assert_eq!(hashes(&found), hashes(&trained));
@@ -144,7 +144,7 @@ fn values_that_a_narrower_type_cannot_hold_are_refused() {
     let at = bytes.len() - 4;
     bytes[at..].copy_from_slice(&1e5_f32.to_le_bytes());
     std::fs::write(folder.join("large.safetensors"), bytes).unwrap();
-    let export = ["export", "large.safetensors", "--format", "dense", "--out", "x", "--dtype"];
+    let export = ["export", "large.safetensors", "--format", "dense", "--out", "x", "--values"];
     let refused = run(folder, &[&export[..], &["f16"]].concat());
     assert_refused(&refused, &["parameter head.weight: 1e5 is more than F16 holds"]);
     success(folder, &[&export[..], &["bf16"]].concat());

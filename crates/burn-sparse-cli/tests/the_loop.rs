@@ -180,7 +180,7 @@ fn a_benchmark_runs_values_of_the_type_that_the_checkpoint_has() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     train(folder, "run", &[]);
-    let export = ["export", "run", "--format", "packed", "--dtype", "bf16", "--out", "half"];
+    let export = ["export", "run", "--format", "packed", "--values", "bf16", "--out", "half"];
     assert!(run(folder, &export).status.success());
     for (file, values) in [("run", "F32"), ("half", "BF16")] {
         let bench = json(folder, &["bench", file, "--batch", "1", "--json"]);

@@ -32,7 +32,7 @@ fn pruned(
 }
 
 fn entry(pattern: Pattern, view: View, packed: Packed, float: FloatType) -> Entry {
-    Entry::Packed(PackedEntry { layer: "Linear".into(), view, pattern, packed, float })
+    Entry::Packed(PackedEntry { layer: "Linear".into(), view, pattern, packed, float, scales: None })
 }
 
 fn file(entry: Entry) -> PackedFile {
@@ -131,7 +131,7 @@ fn arrays_of_two_parameters_may_not_share_a_name() {
     let view = View::Linear { rows: 1, cols: 2 };
     let mut file = file(entry(pattern, view, packed, FloatType::F32));
     let (layer, shape, values) = ("Linear".into(), vec![1], vec![0.5]);
-    let dense = Entry::Dense { layer, shape, values, float: FloatType::F32 };
+    let dense = Entry::Dense { layer, shape, values, float: FloatType::F32, scales: None };
     file.entries.insert("w.values".into(), dense);
     let error = file.to_bytes().unwrap_err().to_string();
     assert_eq!(error, "tensor w.values: belongs to two parameters");

@@ -50,7 +50,7 @@ fn file(pattern: Pattern, mask: &Mask, order: Option<&RowOrder>, float: FloatTyp
 fn packed_file(pattern: Pattern, packed: Packed, float: FloatType) -> Vec<u8> {
     let (rows, cols) = (packed.rows(), packed.cols());
     let (layer, view) = ("Linear".into(), View::Linear { rows, cols });
-    let entry = Entry::Packed(PackedEntry { layer, view, pattern, packed, float });
+    let entry = Entry::Packed(PackedEntry { layer, view, pattern, packed, float, scales: None });
     let entries = [("w".to_string(), entry)].into();
     PackedFile { entries, metadata: Default::default() }.to_bytes().unwrap()
 }

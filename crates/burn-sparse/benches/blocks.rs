@@ -71,7 +71,7 @@ fn packed_of(dense: Layers, mut entries: BTreeMap<String, Entry>) -> Layers {
         let shape = bias.dims().to_vec();
         let values = bias.into_data().try_into_vec().expect("floats");
         let (layer, float) = (String::new(), FloatType::F32);
-        let bias = Entry::Dense { layer, shape, values, float };
+        let bias = Entry::Dense { layer, shape, values, float, scales: None };
         entries.insert(format!("layers.{at}.bias"), bias);
     }
     Checkpoint::from_entries(entries).load(dense).expect("parameters of the layers")
@@ -103,7 +103,7 @@ impl Block {
             dense.push(LinearConfig::new(cols, rows).init(&device));
             let (layer, view) = (String::new(), View::Linear { rows, cols });
             weights_of.push(PackedTensors::from_packed(&packed, &device));
-            let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32 };
+            let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
             entries.insert(format!("layers.{at}.weight"), Entry::Packed(entry));
         }
         let dense = Layers { layers: dense };

@@ -2,7 +2,7 @@
 
 mod values;
 
-use burn_sparse::checkpoint::FloatType;
+use burn_sparse::checkpoint::{FloatType, ValueType};
 use clap::ValueEnum;
 
 pub(crate) use values::{Patterns, batch, budget, distribution, method, patterns, shape};
@@ -17,9 +17,9 @@ pub(crate) enum ExportFormat {
     SparseBitmask,
 }
 
-/// Number type.
+/// Type of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Dtype {
+pub(crate) enum Values {
     /// Single precision.
     #[default]
     F32,
@@ -27,14 +27,17 @@ pub(crate) enum Dtype {
     F16,
     /// bfloat16.
     Bf16,
+    /// 8 bits for weights, and for the inputs that they are multiplied with. CPU only.
+    W8a8,
 }
 
-impl From<Dtype> for FloatType {
-    fn from(dtype: Dtype) -> Self {
-        match dtype {
-            Dtype::F32 => Self::F32,
-            Dtype::F16 => Self::F16,
-            Dtype::Bf16 => Self::BF16,
+impl From<Values> for ValueType {
+    fn from(values: Values) -> Self {
+        match values {
+            Values::F32 => FloatType::F32.into(),
+            Values::F16 => FloatType::F16.into(),
+            Values::Bf16 => FloatType::BF16.into(),
+            Values::W8a8 => Self::Int8,
         }
     }
 }
@@ -45,7 +48,7 @@ pub(crate) enum Layout {
     Burn,
     /// PyTorch's names and orientation: `Linear` as [out, in].
     Pytorch,
-    /// A Hugging Face folder: its names, configuration, tokenizer, and shards.
+    /// A Hugging Face folder: its configuration and tokenizer, and its names and shards or a packed checkpoint.
     Huggingface,
 }
 

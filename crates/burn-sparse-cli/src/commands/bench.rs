@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse::checkpoint::FloatType;
+use burn_sparse::checkpoint::{FloatType, ValueType};
 use burn_sparse::measure::{Bench, BenchRow, Passes, StepParts};
 use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, checkpoint};
-use crate::args::{Patterns, batch, patterns, shape};
+use crate::args::{BadUsage, Patterns, batch, patterns, shape};
 use crate::costs;
 use crate::device::Compute;
 use crate::output;
@@ -59,9 +59,12 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
             "convolutions are timed as the product of their weight; `burn-sparse report` times them as they are",
         );
     }
-    for Layer { name, pattern, packed, float, .. } in layers {
-        let float = arguments.compute.dtype.map_or(float, FloatType::from);
-        let bench = Bench::new(&packed, pattern, float, &device);
+    for Layer { name, pattern, packed, values, .. } in layers {
+        let values = arguments.compute.values.map_or(values, ValueType::from);
+        if arguments.training && values == ValueType::Int8 {
+            return Err(BadUsage("--values w8a8: training needs floats".into()).into());
+        }
+        let bench = Bench::new(&packed, pattern, values, &device);
         for &batch in &arguments.batch {
             let mut row = bench.row(batch)?;
             output::note(&progress(&row));
@@ -110,7 +113,7 @@ struct Layer {
     pattern: Pattern,
     packed: Packed,
     /// Type of its values in the checkpoint.
-    float: FloatType,
+    values: ValueType,
     is_convolution: bool,
 }
 
@@ -124,7 +127,10 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
                 name: Some(name.to_string()),
                 pattern: entry.pattern,
                 packed: entry.packed.clone(),
-                float: entry.float,
+                values: match entry.scales {
+                    Some(_) => ValueType::Int8,
+                    None => entry.float.into(),
+                },
                 is_convolution: matches!(entry.view, View::Conv { .. }),
             })
             .collect();
@@ -156,8 +162,8 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
                 let found = pattern.project(&scores, sparsity, &Search::default())?;
                 let order = found.row_order.as_ref();
                 let packed = Packed::pack(&pattern, &weights, &found.mask, order)?;
-                let float = FloatType::default();
-                layers.push(Layer { name: None, pattern, packed, float, is_convolution: false });
+                let values = FloatType::F32.into();
+                layers.push(Layer { name: None, pattern, packed, values, is_convolution: false });
             }
         }
     }

@@ -45,8 +45,8 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
         return Err(reason.into());
     }
     let (path, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
-    if let Some(dtype) = arguments.compute.dtype.filter(|_| device == Device::flex()) {
-        checkpoint = checkpoint.with_float(dtype.into())?;
+    if let Some(values) = arguments.compute.values.filter(|_| device == Device::flex()) {
+        checkpoint = checkpoint.with_values(values)?;
     }
     let Some(recipe) = Recipe::of(&checkpoint)? else {
         return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());
@@ -72,8 +72,8 @@ fn evaluate_folder(
     arguments: &EvalArguments,
     device: &Device,
 ) -> Result<(), Failure> {
-    if arguments.compute.dtype.is_some() && *device == Device::flex() {
-        let reason = "--dtype: a folder is evaluated in the type that it stores on the CPU";
+    if arguments.compute.values.is_some() && *device == Device::flex() {
+        let reason = "--values: a folder is evaluated in the type that it stores on the CPU";
         return Err(BadUsage(reason.into()).into());
     }
     let data_dir = arguments.data_dir.as_deref();

@@ -5,7 +5,7 @@ use burn_sparse_run::run::RunFolder;
 use clap::Args;
 
 use super::{Failure, checkpoint, pretrained};
-use crate::args::{BadUsage, Dtype, ExportFormat, Layout};
+use crate::args::{BadUsage, ExportFormat, Layout, Values};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -18,9 +18,9 @@ pub(crate) struct ExportArguments {
     /// The names and orientation of dense weights [default: burn].
     #[arg(long, value_enum)]
     pub(crate) layout: Option<Layout>,
-    /// The type of the values; two-byte ones halve the file [default: as they are].
+    /// The type of the values [default: as they are]; w8a8 stores linear layers and embeddings in 8 bits.
     #[arg(long, value_enum)]
-    pub(crate) dtype: Option<Dtype>,
+    pub(crate) values: Option<Values>,
     /// The file to write; a folder with --layout huggingface.
     #[arg(long)]
     pub(crate) out: PathBuf,
@@ -48,25 +48,34 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             .into());
         }
     };
+    if arguments.values == Some(Values::W8a8) && format != Format::Packed {
+        return Err(BadUsage("--values w8a8 needs --format packed: the other forms hold floats".into()).into());
+    }
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
-    if let Some(dtype) = arguments.dtype {
-        checkpoint = checkpoint.with_float(dtype.into())?;
+    if let Some(values) = arguments.values {
+        checkpoint = checkpoint.with_values(values)?;
     }
     checkpoint.write(&arguments.out, format)?;
     let bytes = std::fs::metadata(&arguments.out)?.len();
     output::text(&format!("{}: {bytes} bytes", arguments.out.display()))
 }
 
-/// Writes a Hugging Face folder from the packed one of a pretrained model, or of a run with one.
+/// Writes a Hugging Face folder from that of a pretrained model, or of a run with one: with its shards, or with a packed
+/// checkpoint.
 fn export_folder(arguments: &ExportArguments) -> Result<(), Failure> {
-    if arguments.format != ExportFormat::Dense {
-        let reason = "--layout huggingface needs --format dense: transformers reads no other form";
-        return Err(BadUsage(reason.into()).into());
+    match (arguments.format, arguments.values) {
+        (ExportFormat::Packed, _) => return export_packed_folder(arguments),
+        (ExportFormat::SparseBitmask, _) => {
+            let reason = "--layout huggingface needs --format dense or packed";
+            return Err(BadUsage(reason.into()).into());
+        }
+        (ExportFormat::Dense, Some(Values::W8a8)) => {
+            let reason = "--values w8a8 needs --format packed: the other forms hold floats";
+            return Err(BadUsage(reason.into()).into());
+        }
+        (ExportFormat::Dense, _) => {}
     }
-    let path = match RunFolder::new(&arguments.checkpoint).model() {
-        model if model.is_dir() => model,
-        _ => arguments.checkpoint.clone(),
-    };
+    let path = model_folder(arguments);
     let packed = match pretrained::folder(&path)? {
         Some(folder) => folder.packed()?.map(|checkpoint| (folder, checkpoint)),
         None => None,
@@ -78,9 +87,33 @@ fn export_folder(arguments: &ExportArguments) -> Result<(), Failure> {
         )
         .into());
     };
-    if let Some(dtype) = arguments.dtype {
-        checkpoint = checkpoint.with_float(dtype.into())?;
+    if let Some(values) = arguments.values {
+        checkpoint = checkpoint.with_values(values)?;
     }
     folder.export(&checkpoint, &arguments.out)?;
     output::text(&format!("{}: {} tensors", arguments.out.display(), checkpoint.entries().len()))
+}
+
+/// Writes the folder with a packed checkpoint, of dense weights too.
+fn export_packed_folder(arguments: &ExportArguments) -> Result<(), Failure> {
+    let path = model_folder(arguments);
+    let Some(folder) = pretrained::folder(&path)? else {
+        return Err(format!("{}: expected the folder of a pretrained model", path.display()).into());
+    };
+    let mut checkpoint = folder.checkpoint()?;
+    if let Some(values) = arguments.values {
+        checkpoint = checkpoint.with_values(values)?;
+    }
+    let out = folder.copy_to(&arguments.out)?;
+    checkpoint.write(&out, Format::Packed)?;
+    let bytes = std::fs::metadata(&out)?.len();
+    output::text(&format!("{}: {bytes} bytes", out.display()))
+}
+
+/// Returns the folder of the model: that of a run, or the one that was named.
+fn model_folder(arguments: &ExportArguments) -> PathBuf {
+    match RunFolder::new(&arguments.checkpoint).model() {
+        model if model.is_dir() => model,
+        _ => arguments.checkpoint.clone(),
+    }
 }

@@ -64,6 +64,8 @@ struct Tensor {
     layer: String,
     shape: Vec<usize>,
     pattern: Option<String>,
+    /// Type of its values in the file.
+    values: &'static str,
     sparsity: f64,
     mask_hash: Option<String>,
 }
@@ -83,6 +85,7 @@ fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
             layer: entry.layer().into(),
             shape: entry.shape(),
             pattern: packed.map(|entry| entry.pattern.to_string()),
+            values: entry.value_type().name(),
             sparsity: packed.map_or(0.0, |entry| entry.packed.sparsity()),
             mask_hash: packed.map(|entry| entry.packed.mask_hash()),
         }
@@ -91,7 +94,7 @@ fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
 }
 
 fn print(summary: &Summary) -> Result<(), Failure> {
-    let heading = ["tensor", "layer", "shape", "pattern", "sparsity", "mask (verified)"];
+    let heading = ["tensor", "layer", "shape", "pattern", "values", "sparsity", "mask (verified)"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     rows.extend(summary.tensors.iter().map(|tensor| {
         let shape: Vec<String> = tensor.shape.iter().map(usize::to_string).collect();
@@ -100,6 +103,7 @@ fn print(summary: &Summary) -> Result<(), Failure> {
             tensor.layer.clone(),
             shape.join(" x "),
             tensor.pattern.clone().unwrap_or("dense".into()),
+            tensor.values.into(),
             format!("{:.2} %", 100.0 * tensor.sparsity),
             tensor.mask_hash.clone().unwrap_or("-".into()),
         ]

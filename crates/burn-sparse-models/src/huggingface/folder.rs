@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
+use burn::tensor::Device;
 use burn_sparse::checkpoint::{Checkpoint, fill, write_atomically};
 use burn_sparse::pattern::format::Safetensors;
 use serde_json::Value;
@@ -90,6 +91,25 @@ impl Folder {
             // Errors of dense files are reported by what reads them.
             _ => Ok(None),
         }
+    }
+
+    /// Returns the weights as a checkpoint: the packed one of the folder, or its dense weights.
+    ///
+    /// # Errors
+    /// As [`Self::packed`] and [`Self::load`].
+    pub fn checkpoint(&self) -> Result<Checkpoint, PretrainedError> {
+        if let Some(checkpoint) = self.packed()? {
+            return Ok(checkpoint);
+        }
+        let device = Device::flex();
+        Ok(match &self.config {
+            ModelConfig::Bert(config) => {
+                Checkpoint::of_dense(&self.load(config.init(&device), Weights::Dense)?)
+            }
+            ModelConfig::Llama(config) => {
+                Checkpoint::of_dense(&self.load(config.init(&device), Weights::Dense)?)
+            }
+        })
     }
 
     /// Loads the weights into the network of [`Self::config`]: one tensor at a time, converted from f16 or

@@ -1,12 +1,11 @@
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::{
-    Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig,
-};
+use burn::nn::{Dropout, DropoutConfig, Initializer, LayerNorm, LayerNormConfig};
 use burn::tensor::{Bool, Device, Int, Tensor};
 use burn_sparse::calibrate::Blocks;
 use burn_sparse::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
+use burn_sparse::nn::{Embedding, EmbeddingConfig};
 
 /// Configuration of a [`Bert`] encoder.
 #[derive(Config, Debug)]

@@ -1,13 +1,13 @@
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::{Embedding, EmbeddingConfig, Initializer, RmsNorm, RmsNormConfig};
+use burn::nn::{Initializer, RmsNorm, RmsNormConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn_sparse::calibrate::Blocks;
 use burn_sparse::nn::attention::{
     GroupedQueryAttention, GroupedQueryAttentionConfig, KeyValueCache,
 };
 use burn_sparse::nn::transformer::{GatedFeedForward, GatedFeedForwardConfig};
-use burn_sparse::nn::{Linear, LinearConfig, Rotary, rms_norm};
+use burn_sparse::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, Rotary, rms_norm};
 
 /// Configuration of a [`Llama`] decoder.
 #[derive(Config, Debug)]
@@ -172,14 +172,7 @@ impl Llama {
     pub fn logits(&self, features: Tensor<3>) -> Tensor<3> {
         match &self.head {
             Some(head) => head.forward(features),
-            None => {
-                // The embedding on the left: a transposed one would be copied at every token.
-                let [batch, positions, d_model] = features.dims();
-                let features = features.reshape([batch * positions, d_model]);
-                let scores = self.embedding.weight.val().matmul(features.transpose());
-                let [vocabulary, _] = scores.dims();
-                scores.transpose().reshape([batch, positions, vocabulary])
-            }
+            None => self.embedding.scores(features),
         }
     }
 }

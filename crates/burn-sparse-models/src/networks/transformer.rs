@@ -1,16 +1,14 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::activation::ActivationConfig;
-use burn::nn::{
-    Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, LayerNorm, LayerNormConfig,
-};
+use burn::nn::{Dropout, DropoutConfig, Initializer, LayerNorm, LayerNormConfig};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::attention::{
     AttentionMask, KeyValueCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig,
 };
 use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
-use burn_sparse::nn::{Linear, LinearConfig};
+use burn_sparse::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 
 use crate::classification::{smoothed, trained_by_classify};
 

@@ -31,6 +31,8 @@ pub enum Data<'a> {
     Ids64(Vec<i64>),
     /// Bytes.
     Bytes(Cow<'a, [u8]>),
+    /// Signed bytes.
+    SignedBytes(Vec<i8>),
 }
 
 /// Number of elements converted to bytes at a time.
@@ -47,6 +49,11 @@ impl<'a> Array<'a> {
         Self { shape, data: Data::Bytes(bytes.into()) }
     }
 
+    /// Creates an array of signed bytes.
+    pub(super) fn signed_bytes(shape: Vec<usize>, bytes: Vec<i8>) -> Self {
+        Self { shape, data: Data::SignedBytes(bytes) }
+    }
+
     /// Creates an array of ids below `limit`, in the narrowest type that holds them.
     pub(super) fn ids(shape: Vec<usize>, ids: &'a [u32], limit: usize) -> Self {
         let narrow = limit <= 1 << 16;
@@ -60,6 +67,7 @@ impl<'a> Array<'a> {
             Data::Ids32(_) => Dtype::U32,
             Data::Ids64(_) => Dtype::I64,
             Data::Bytes(_) => Dtype::U8,
+            Data::SignedBytes(_) => Dtype::I8,
         }
     }
 
@@ -69,6 +77,7 @@ impl<'a> Array<'a> {
             Data::Ids16(ids) | Data::Ids32(ids) => ids.len(),
             Data::Ids64(ids) => ids.len(),
             Data::Bytes(bytes) => bytes.len(),
+            Data::SignedBytes(bytes) => bytes.len(),
         }
     }
 
@@ -89,6 +98,7 @@ impl<'a> Array<'a> {
             Data::Ids32(ids) => pieces(ids, out, |id| id.to_le_bytes()),
             Data::Ids64(ids) => pieces(ids, out, |id| id.to_le_bytes()),
             Data::Bytes(bytes) => out.write_all(bytes),
+            Data::SignedBytes(bytes) => out.write_all(bytemuck::cast_slice(bytes)),
         }
     }
 }

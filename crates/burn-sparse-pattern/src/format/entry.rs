@@ -1,4 +1,4 @@
-use super::{FloatType, View};
+use super::{FloatType, Scales, ValueType, View};
 use crate::{Packed, Pattern};
 
 /// One parameter of a file.
@@ -12,8 +12,10 @@ pub enum Entry {
         shape: Vec<usize>,
         /// Stored values.
         values: Vec<f32>,
-        /// Type of the values in the file.
+        /// Type of the values in the file, unless they have scales.
         float: FloatType,
+        /// Scales of values that the file stores in 8 bits; the values are multiples of them.
+        scales: Option<Scales>,
     },
     /// Pruned weight.
     Packed(PackedEntry),
@@ -30,8 +32,10 @@ pub struct PackedEntry {
     pub pattern: Pattern,
     /// Kept values in the layout of the pattern.
     pub packed: Packed,
-    /// Type of the values in the file.
+    /// Type of the values in the file, unless they have scales.
     pub float: FloatType,
+    /// Scales of the rows if the file stores values in 8 bits; the values are multiples of them.
+    pub scales: Option<Vec<f32>>,
 }
 
 impl Entry {
@@ -59,11 +63,20 @@ impl Entry {
         }
     }
 
-    /// Returns the type of the values in the file.
+    /// Returns the type of the values in the file, unless they have scales.
     pub fn float(&self) -> FloatType {
         match self {
             Self::Dense { float, .. } => *float,
             Self::Packed(entry) => entry.float,
         }
+    }
+
+    /// Returns the type of the values in the file.
+    pub fn value_type(&self) -> ValueType {
+        let scaled = match self {
+            Self::Dense { scales, .. } => scales.is_some(),
+            Self::Packed(entry) => entry.scales.is_some(),
+        };
+        if scaled { ValueType::Int8 } else { self.float().into() }
     }
 }

@@ -14,6 +14,41 @@ pub enum FloatType {
     BF16,
 }
 
+/// Type of stored values: floats, or integers of 8 bits with scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueType {
+    /// Floats.
+    Float(FloatType),
+    /// Integers from -127 to 127, times the scale of their row.
+    Int8,
+}
+
+impl From<FloatType> for ValueType {
+    fn from(float: FloatType) -> Self {
+        Self::Float(float)
+    }
+}
+
+impl ValueType {
+    /// Returns the number of bytes per value.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Float(float) => float.width(),
+            Self::Int8 => 1,
+        }
+    }
+
+    /// Returns the name, as safetensors spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float(FloatType::F32) => "F32",
+            Self::Float(FloatType::F16) => "F16",
+            Self::Float(FloatType::BF16) => "BF16",
+            Self::Int8 => "I8",
+        }
+    }
+}
+
 impl FloatType {
     /// Returns the float type of a safetensors dtype, if it is one of these.
     pub fn of(dtype: Dtype) -> Option<Self> {

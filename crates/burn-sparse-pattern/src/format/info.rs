@@ -6,6 +6,9 @@ use crate::Pattern;
 /// Version of the format.
 pub(super) const VERSION: &str = "1";
 
+/// Version of files with values in 8 bits.
+pub(super) const VERSION_WITH_SCALES: &str = "2";
+
 pub(super) const VERSION_KEY: &str = "burn-sparse.version";
 pub(super) const TENSORS_KEY: &str = "burn-sparse.tensors";
 
@@ -17,6 +20,9 @@ pub(super) struct ParameterInfo {
     pub(super) shape: Vec<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) packed: Option<PackedInfo>,
+    /// Axis of the scales of a dense parameter in 8 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scales_axis: Option<usize>,
 }
 
 /// Metadata of a packed parameter.

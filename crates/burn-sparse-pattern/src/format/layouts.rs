@@ -2,7 +2,7 @@
 
 use safetensors::Dtype;
 
-use super::{Array, FloatType, FormatError, PackedEntry};
+use super::{Array, FloatType, FormatError, PackedEntry, ValueType};
 use crate::{
     BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, Pattern, RowOrder,
     UnstructuredPacked,
@@ -10,27 +10,29 @@ use crate::{
 
 /// Returns the arrays of a packed parameter with the suffixes of their names.
 pub(super) fn arrays(entry: &PackedEntry) -> Vec<(&'static str, Array<'_>)> {
-    let float = entry.float;
-    match &entry.packed {
+    let values = |shape, packed| match &entry.scales {
+        Some(scales) => Array::signed_bytes(shape, entry.packed.integers(scales)),
+        None => Array::floats(shape, packed, entry.float),
+    };
+    let mut arrays = match &entry.packed {
         Packed::Unstructured(packed) => {
             let shape = vec![packed.rows(), packed.cols().div_ceil(8)];
             vec![
-                ("values", Array::floats(vec![packed.values().len()], packed.values(), float)),
+                ("values", values(vec![packed.values().len()], packed.values())),
                 ("bitmask", Array::bytes(shape, packed.bitmask())),
             ]
         }
         Packed::Balanced(packed) => {
             let shape = vec![packed.rows(), packed.kept_per_row()];
             vec![
-                ("values", Array::floats(shape.clone(), packed.values(), float)),
+                ("values", values(shape.clone(), packed.values())),
                 ("indices", Array::bytes(shape, packed.indices())),
             ]
         }
         Packed::Grouped(packed) => {
             let columns = packed.columns().len();
-            let values = Array::floats(vec![columns, packed.vector()], packed.values(), float);
             let mut arrays = vec![
-                ("values", values),
+                ("values", values(vec![columns, packed.vector()], packed.values())),
                 ("columns", Array::ids(vec![columns], packed.columns(), packed.cols())),
             ];
             if packed.equal_count().is_none() {
@@ -47,13 +49,17 @@ pub(super) fn arrays(entry: &PackedEntry) -> Vec<(&'static str, Array<'_>)> {
             let (shape, (_, of)) = (vec![packed.rows(), packed.kept_per_row()], packed.keep_of());
             let runs = vec![packed.columns().len() / of, of];
             vec![
-                ("values", Array::floats(shape.clone(), packed.values(), float)),
+                ("values", values(shape.clone(), packed.values())),
                 ("indices", Array::bytes(shape, packed.indices())),
                 ("columns", Array::ids(runs, packed.columns(), packed.cols())),
                 ("row_order", row_order(packed.row_order())),
             ]
         }
+    };
+    if let Some(scales) = &entry.scales {
+        arrays.push(("scales", Array::floats(vec![scales.len()], scales, FloatType::F32)));
     }
+    arrays
 }
 
 fn row_order(order: &RowOrder) -> Array<'_> {
@@ -62,8 +68,10 @@ fn row_order(order: &RowOrder) -> Array<'_> {
 
 /// Access to the arrays of one parameter, each in the type that its layout requires.
 pub(super) trait Arrays {
-    /// Reads the values and their type.
-    fn values(&mut self) -> Result<(Vec<f32>, FloatType), FormatError>;
+    /// Reads the values, integers as such, and their type.
+    fn values(&mut self) -> Result<(Vec<f32>, ValueType), FormatError>;
+    /// Reads the scales of as many rows.
+    fn scales(&mut self, rows: usize) -> Result<Vec<f32>, FormatError>;
     /// Reads ids stored as U16 or U32.
     fn ids(&mut self, suffix: &str) -> Result<Vec<u32>, FormatError>;
     /// Reads bytes.
@@ -85,8 +93,8 @@ pub(super) fn packed(
     pattern: &Pattern,
     kept: Option<usize>,
     arrays: &mut impl Arrays,
-) -> Result<(Packed, FloatType), FormatError> {
-    let (values, float) = arrays.values()?;
+) -> Result<(Packed, FloatType, Option<Vec<f32>>), FormatError> {
+    let (values, value_type) = arrays.values()?;
     let packed = match *pattern {
         Pattern::Unstructured {} => {
             let bitmask = arrays.bytes("bitmask")?;
@@ -116,7 +124,14 @@ pub(super) fn packed(
             GroupedPacked::new(shape, vector, columns, offsets, order, values).map(Packed::Grouped)
         }
     };
-    let packed = packed.map_err(|error| arrays.fail(error))?;
+    let mut packed = packed.map_err(|error| arrays.fail(error))?;
     packed.check(pattern).map_err(|error| arrays.fail(error))?;
-    Ok((packed, float))
+    Ok(match value_type {
+        ValueType::Float(float) => (packed, float, None),
+        ValueType::Int8 => {
+            let scales = arrays.scales(shape.0)?;
+            packed.map_values(|row, integer| integer * scales[row]);
+            (packed, FloatType::F32, Some(scales))
+        }
+    })
 }

@@ -1,7 +1,7 @@
 //! Checkpoint format: safetensors files of packed and dense parameters, read and written without a
 //! tensor library.
 //!
-//! # Format, version 1
+//! # Format, versions 1 and 2
 //!
 //! A checkpoint is a [safetensors](https://github.com/huggingface/safetensors) file. All numbers are
 //! little-endian.
@@ -15,7 +15,7 @@
 //!                 │
 //!                 ├─ "NAME": {"dtype", "shape", "data_offsets": [from, to]}, one for each array
 //!                 └─ "__metadata__": strings
-//!                      ├─ "burn-sparse.version": "1"
+//!                      ├─ "burn-sparse.version": "1"; "2" if values are stored in 8 bits
 //!                      ├─ "burn-sparse.tensors": JSON, one entry for each parameter P
 //!                      │    "P": {"layer": "Linear", "shape": [stored shape],
 //!                      │          "packed": {"pattern", "view", "sparsity", "mask_hash", "kept"}}
@@ -47,7 +47,8 @@
 //!
 //! | field | type | range |
 //! |---|---|---|
-//! | values | F32, F16 or BF16 | any; kept zeros are stored |
+//! | values | F32, F16, BF16 or, in version 2, I8 | any; kept zeros are stored; I8 from -127 to 127 |
+//! | scales | F32 `[rows]` | zero or normal and positive; with I8 values only |
 //! | id | U16 if all ids are below 2^16 (`cols` or `rows` up to 65 536), else U32 | below `cols` or `rows` |
 //! | `pattern` | `{"kind": …}` as in a recipe | see [`Pattern`](crate::Pattern) |
 //! | `view` | `{"linear": {"rows", "cols"}}` or `{"conv": {"rows", "channels", "kernel"}}` | `rows·cols` below 2^32 |
@@ -57,6 +58,10 @@
 //!
 //! `mask_hash` is the first 8 bytes of SHA-256 over `rows` and `cols` as u64 and the mask's rows, each padded
 //! to 64-bit words, lowest column in the lowest bit.
+//!
+//! Values in 8 bits are integers: a weight is its integer times the scale of its row, in f32. The scales of a packed `P` are
+//! the array `P.scales`, one for every row of the matrix. A dense `P` may be stored so, too: its description has
+//! `"scales_axis"`, the axis of the stored shape whose indices are the rows. A reader may also round inputs to 8 bits.
 //!
 //! A reader rejects other versions, unknown keys in the description of a parameter, arrays that belong
 //! to no parameter or to two, duplicate names, ids out of range or out of order, row orders that are
@@ -72,7 +77,8 @@
 //! let mask = Mask::from_bytes(2, 4, &[1, 0, 0, 1, 0, 1, 1, 0])?;
 //! let packed = Packed::pack(&pattern, &[1., 0., 0., 2., 0., 3., 4., 0.], &mask, None)?;
 //! let (layer, view) = ("Linear".into(), View::Linear { rows: 2, cols: 4 });
-//! let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32 };
+//! let (float, scales) = (FloatType::F32, None);
+//! let entry = PackedEntry { layer, view, pattern, packed, float, scales };
 //! let mut file = PackedFile::default();
 //! file.entries.insert("fc.weight".into(), Entry::Packed(entry));
 //!
@@ -91,6 +97,7 @@ mod layouts;
 mod packed_file;
 mod plausible;
 mod read;
+mod scales;
 mod source;
 mod unique;
 mod view;
@@ -100,8 +107,9 @@ pub use array::{Array, Data, write_safetensors};
 pub use container::Safetensors;
 pub use entry::{Entry, PackedEntry};
 pub use error::FormatError;
-pub use float::FloatType;
+pub use float::{FloatType, ValueType};
 pub use packed_file::PackedFile;
+pub use scales::{Scales, scale};
 pub use source::Source;
 pub use view::View;
 pub use write::write_parameters;

@@ -7,11 +7,14 @@ use rayon::prelude::*;
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 
-use super::info::{PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY};
+use super::info::{
+    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY, VERSION_WITH_SCALES,
+};
 use super::layouts::{self, Arrays, IDS};
 use super::unique::Unique;
 use super::{
-    Entry, FloatType, FormatError, PackedEntry, PackedFile, Safetensors, Source, plausible,
+    Entry, FloatType, FormatError, PackedEntry, PackedFile, Safetensors, Scales, Source, ValueType,
+    plausible, scales,
 };
 use crate::{Pattern, PatternError};
 
@@ -43,9 +46,10 @@ impl<S: Source> Reader<S> {
     fn read(self) -> Result<PackedFile, FormatError> {
         let mut metadata = self.file.metadata().clone();
         let version = metadata.remove(VERSION_KEY);
-        if version.as_deref() != Some(VERSION) {
+        if ![Some(VERSION), Some(VERSION_WITH_SCALES)].contains(&version.as_deref()) {
             let found = version.map_or("missing".into(), |version| format!("`{version}`"));
-            return Err(wrong_metadata(VERSION_KEY, found, format!("`{VERSION}`")));
+            let expected = format!("`{VERSION}` or `{VERSION_WITH_SCALES}`");
+            return Err(wrong_metadata(VERSION_KEY, found, expected));
         }
         let Some(text) = metadata.remove(TENSORS_KEY) else {
             return Err(wrong_metadata(TENSORS_KEY, "missing".into(), "a map".into()));
@@ -80,16 +84,31 @@ fn entry<S: Source>(
     mut tensors: Tensors<'_, S>,
     info: ParameterInfo,
 ) -> Result<Entry, FormatError> {
-    let ParameterInfo { layer, shape, packed } = info;
+    let ParameterInfo { layer, shape, packed, scales_axis } = info;
     let Some(packed) = packed else {
         let found = tensors.take("")?;
         if found.shape != shape {
             let reason = format!("shape is {:?}, expected {shape:?}", found.shape);
             return Err(FormatError::tensor(tensors.name, reason));
         }
-        let (values, float) = tensors.floats(found, tensors.name)?;
-        return Ok(Entry::Dense { layer, shape, values, float });
+        let Some(axis) = scales_axis else {
+            let (values, float) = tensors.floats(found, tensors.name)?;
+            return Ok(Entry::Dense { layer, shape, values, float, scales: None });
+        };
+        let Some(&rows) = shape.get(axis) else {
+            let reason = format!("its description has scales on axis {axis} of {shape:?}");
+            return Err(FormatError::tensor(tensors.name, reason));
+        };
+        let mut values = tensors.integers(found, tensors.name)?;
+        let scales = Scales { axis, values: tensors.scales(rows)? };
+        scales.multiply(&shape, &mut values);
+        let (float, scales) = (FloatType::F32, Some(scales));
+        return Ok(Entry::Dense { layer, shape, values, float, scales });
     };
+    if scales_axis.is_some() {
+        let reason = "its description has an axis of scales, which packed weights have by rows";
+        return Err(FormatError::tensor(tensors.name, reason));
+    }
     let PackedInfo { pattern, view, sparsity, mask_hash, kept } = packed;
     let name = tensors.name;
     let wrong = |reason| Err(FormatError::tensor(name, reason));
@@ -100,7 +119,7 @@ fn entry<S: Source>(
     if kept.is_some() && !matches!(pattern, Pattern::Balanced { .. } | Pattern::NOfM { .. }) {
         return wrong(format!("its description has `kept`, which {pattern} does not count"));
     }
-    let (packed, float) =
+    let (packed, float, scales) =
         layouts::packed((view.rows(), view.cols()), &pattern, kept, &mut tensors)?;
     let found = packed.mask_hash();
     if found != mask_hash {
@@ -111,7 +130,7 @@ fn entry<S: Source>(
     if (found - sparsity).abs() > 1e-12 {
         return wrong(format!("sparsity is {sparsity}, the mask has {found}"));
     }
-    Ok(Entry::Packed(PackedEntry { layer, view, pattern, packed, float }))
+    Ok(Entry::Packed(PackedEntry { layer, view, pattern, packed, float, scales }))
 }
 
 /// Arrays of the parameter `name`.
@@ -144,13 +163,39 @@ impl<'a, S: Source> Tensors<'a, S> {
             .ok_or_else(|| wrong_type(name, info.dtype, &[Dtype::F32, Dtype::F16, Dtype::BF16]))?;
         Ok((self.file.floats(info, float)?, float))
     }
+
+    /// Reads values in 8 bits as the integers that they are.
+    fn integers(&self, info: &TensorInfo, name: &str) -> Result<Vec<f32>, FormatError> {
+        if info.dtype != Dtype::I8 {
+            return Err(wrong_type(name, info.dtype, &[Dtype::I8]));
+        }
+        let bytes = self.file.bytes(info)?;
+        let integers: &[i8] = bytemuck::cast_slice(&bytes);
+        scales::check_integers(name, integers)?;
+        Ok(integers.iter().copied().map(f32::from).collect())
+    }
 }
 
 impl<S: Source> Arrays for Tensors<'_, S> {
-    fn values(&mut self) -> Result<(Vec<f32>, FloatType), FormatError> {
+    fn values(&mut self) -> Result<(Vec<f32>, ValueType), FormatError> {
         let name = self.full_name("values");
         let info = self.take("values")?;
-        self.floats(info, &name)
+        if info.dtype == Dtype::I8 {
+            return Ok((self.integers(info, &name)?, ValueType::Int8));
+        }
+        let (values, float) = self.floats(info, &name)?;
+        Ok((values, ValueType::Float(float)))
+    }
+
+    fn scales(&mut self, rows: usize) -> Result<Vec<f32>, FormatError> {
+        let name = self.full_name("scales");
+        let info = self.take("scales")?;
+        if info.dtype != Dtype::F32 {
+            return Err(wrong_type(&name, info.dtype, &[Dtype::F32]));
+        }
+        let scales = self.file.floats(info, FloatType::F32)?;
+        scales::check(&name, &scales, rows)?;
+        Ok(scales)
     }
 
     fn ids(&mut self, suffix: &str) -> Result<Vec<u32>, FormatError> {

@@ -1,8 +1,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use super::info::{PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY};
-use super::{Array, Entry, FormatError, PackedFile, layouts, plausible, write_safetensors};
+use super::info::{
+    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY, VERSION_WITH_SCALES,
+};
+use super::{
+    Array, Entry, FloatType, FormatError, PackedFile, layouts, plausible, scales, write_safetensors,
+};
 use crate::Packed;
 
 impl PackedFile {
@@ -37,8 +41,19 @@ pub fn write_parameters(
     out: &mut dyn Write,
 ) -> Result<(), FormatError> {
     let (mut arrays, mut infos) = (BTreeMap::new(), BTreeMap::new());
+    let (mut version, mut scales_axis) = (VERSION, None);
     for (name, entry) in entries {
         let packed = match entry {
+            Entry::Dense { shape, values, scales: Some(scales), .. } => {
+                let rows = shape.get(scales.axis).copied().unwrap_or(0);
+                scales::check(name, &scales.values, rows)?;
+                (version, scales_axis) = (VERSION_WITH_SCALES, Some(scales.axis));
+                let array = Array::signed_bytes(shape.clone(), scales.integers(shape, values));
+                add(&mut arrays, name.clone(), array)?;
+                let array = Array::floats(vec![rows], &scales.values, FloatType::F32);
+                add(&mut arrays, format!("{name}.scales"), array)?;
+                None
+            }
             Entry::Dense { shape, values, float, .. } => {
                 let array = Array::floats(shape.clone(), values, *float);
                 add(&mut arrays, name.clone(), array)?;
@@ -53,6 +68,10 @@ pub fn write_parameters(
                 }
                 let fail = |source| FormatError::Pattern { name: name.clone(), source };
                 entry.packed.check(&entry.pattern).map_err(fail)?;
+                if let Some(scales) = &entry.scales {
+                    scales::check(name, scales, found.0)?;
+                    version = VERSION_WITH_SCALES;
+                }
                 for (suffix, array) in layouts::arrays(entry) {
                     add(&mut arrays, format!("{name}.{suffix}"), array)?;
                 }
@@ -68,7 +87,12 @@ pub fn write_parameters(
                 })
             }
         };
-        let info = ParameterInfo { layer: entry.layer().into(), shape: entry.shape(), packed };
+        let info = ParameterInfo {
+            layer: entry.layer().into(),
+            shape: entry.shape(),
+            packed,
+            scales_axis: scales_axis.take(),
+        };
         infos.insert(name.clone(), info);
     }
     let views = entries.iter().filter_map(|(name, entry)| match entry {
@@ -77,7 +101,7 @@ pub fn write_parameters(
     });
     plausible::check(views, arrays.values().map(Array::size).sum())?;
     let mut metadata = metadata.clone();
-    metadata.insert(VERSION_KEY.into(), VERSION.into());
+    metadata.insert(VERSION_KEY.into(), version.into());
     let infos = serde_json::to_string(&infos).map_err(std::io::Error::other)?;
     metadata.insert(TENSORS_KEY.into(), infos);
     Ok(write_safetensors(&arrays, &metadata, out)?)

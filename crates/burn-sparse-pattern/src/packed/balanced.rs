@@ -160,6 +160,10 @@ impl BalancedPacked {
         words.end_row();
     }
 
+    pub(super) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         for row in 0..self.rows {
             for (block, range) in self.blocks() {

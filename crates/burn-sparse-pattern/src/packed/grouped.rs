@@ -199,6 +199,23 @@ impl GroupedPacked {
         }
     }
 
+    pub(super) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
+    /// Returns the row of every value, `None` for padding.
+    pub(super) fn value_rows(&self) -> Vec<Option<u32>> {
+        let identity = RowOrder::identity(self.rows);
+        let order = self.row_order.as_ref().unwrap_or(&identity);
+        let mut found = Vec::with_capacity(self.values.len());
+        for (group, rows) in order.groups(self.vector).enumerate() {
+            for _ in self.range(group) {
+                found.extend((0..self.vector).map(|lane| rows.get(lane).copied()));
+            }
+        }
+        found
+    }
+
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         let identity = RowOrder::identity(self.rows);
         let order = self.row_order.as_ref().unwrap_or(&identity);

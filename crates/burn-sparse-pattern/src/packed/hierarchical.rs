@@ -201,6 +201,10 @@ impl HierarchicalPacked {
         })
     }
 
+    pub(super) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         let per_row = self.kept_per_row();
         for (place, &row) in self.row_order.as_slice().iter().enumerate() {

@@ -102,6 +102,10 @@ impl UnstructuredPacked {
         }
     }
 
+    pub(super) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
     pub(crate) fn visit(&self, mut each: impl FnMut(usize, usize, f32)) {
         let mut values = self.values.iter();
         for row in 0..self.rows {

@@ -5,7 +5,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Shape, Tensor, TensorData};
 
 use super::{Checkpoint, CheckpointError, Entry, FloatType, Format, PackedEntry, Provenance};
-use crate::nn::PackInto;
+use crate::nn::{PackInto, QuantizeInto};
 use crate::params::{MapParams, Path, VisitParams, map_params, parameters, view_of, visit_params};
 use crate::train::Pruned;
 
@@ -31,7 +31,7 @@ impl<M: Module> Pruned<M> {
             let (view, pattern) = (weight.view.clone(), weight.pattern);
             if let Some(packed) = self.packed().get(&weight.name).cloned() {
                 let float = FloatType::F32;
-                let entry = PackedEntry { layer, view, pattern, packed, float };
+                let entry = PackedEntry { layer, view, pattern, packed, float, scales: None };
                 entries.insert(weight.name.clone(), Entry::Packed(entry));
             }
         }
@@ -40,14 +40,29 @@ impl<M: Module> Pruned<M> {
 }
 
 impl Checkpoint {
+    /// Returns the dense parameters of a model.
+    pub fn of_dense<M: Module>(model: &M) -> Self {
+        let mut reader = Reader::default();
+        visit_params(model, &mut reader);
+        Self { entries: reader.entries, provenance: Provenance::default() }
+    }
+
     /// Loads the parameters into a model of the same architecture. Pruned weights are
-    /// [packed](crate::nn::PackedParam): layers of [`nn`](crate::nn) run sparse kernels on them.
+    /// [packed](crate::nn::PackedParam): layers of [`nn`](crate::nn) run sparse kernels on them. Weights with scales are
+    /// [quantized](crate::nn::QuantizedParam) on the CPU; on other devices they are floats.
     ///
     /// # Errors
     /// Lists every parameter that is missing, unexpected, or of another shape.
     pub fn load<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
         let model = self.load_dense(model)?;
-        let packed = self.packed().map(|(name, entry)| (name.to_string(), entry.clone()));
+        let model = model.apply_reparameterization(QuantizeInto::new(&self.entries));
+        let quantized: BTreeSet<String> = parameters(&model)
+            .into_iter()
+            .filter(|parameter| parameter.reparameterization.is_some())
+            .map(|parameter| parameter.name)
+            .collect();
+        let packed = self.packed().filter(|(name, _)| !quantized.contains(*name));
+        let packed = packed.map(|(name, entry)| (name.to_string(), entry.clone()));
         Ok(model.apply_reparameterization(PackInto::new(packed.collect())))
     }
 
@@ -101,7 +116,7 @@ impl VisitParams for Reader {
         let data = param.val().into_data().convert::<f32>();
         let (layer, shape) = (path.layer().to_string(), data.shape().to_vec());
         let values = data.try_into_vec().unwrap_or_default();
-        let entry = Entry::Dense { layer, shape, values, float: FloatType::F32 };
+        let entry = Entry::Dense { layer, shape, values, float: FloatType::F32, scales: None };
         self.entries.insert(path.name(), entry);
     }
 }

@@ -78,6 +78,7 @@ fn densified(entry: &Entry) -> Entry {
             shape: entry.shape(),
             values: entry.stored(),
             float: *float,
+            scales: None,
         },
     }
 }

@@ -160,7 +160,7 @@ impl<'a> Foreign<'a> {
             _ => values,
         };
         let (layer, shape) = (parameter.layer.clone(), parameter.shape.clone());
-        Ok(Ok(Entry::Dense { layer, shape, values, float }))
+        Ok(Ok(Entry::Dense { layer, shape, values, float, scales: None }))
     }
 
     fn bitmask(
@@ -223,6 +223,7 @@ impl<'a> Foreign<'a> {
             pattern: Pattern::Unstructured {},
             packed: Packed::Unstructured(packed),
             float,
+            scales: None,
         }))
     }
 

@@ -16,7 +16,7 @@ mod keep_zeros;
 mod pytorch;
 
 pub use atomic::{replace_atomically, write_atomically};
-pub use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry};
+pub use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, ValueType};
 pub use content::{Checkpoint, Format, Provenance};
 pub use error::CheckpointError;
 pub use fill::{Slot, fill, slots};

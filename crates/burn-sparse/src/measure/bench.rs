@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse_kernels::{Choice, Predicted, Window, peak_gflops};
-use burn_sparse_pattern::format::{FloatType, PackedEntry};
+use burn_sparse_pattern::format::{FloatType, PackedEntry, ValueType};
 use burn_sparse_pattern::{Mask, Packed, Pattern};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -78,7 +78,7 @@ pub enum BenchError {
     Device(String),
     /// The sparse layer computes another result.
     #[error(
-        "{kernel} answers {error:.1e} off the dense layer, of its largest output, expected at most {MOST_OFF}: \
+        "{kernel} answers {error:.1e} off the dense layer, of its largest output, expected less: \
          its time would mean nothing"
     )]
     Wrong {
@@ -91,6 +91,9 @@ pub enum BenchError {
 
 /// Largest accepted error: that of 16-bit values, or of Burn's dense f32 products with fewer bits.
 const MOST_OFF: f64 = 3e-2;
+
+/// The same in 8 bits, which round both factors.
+const MOST_OFF_INT8: f64 = 6e-2;
 
 /// Benchmark of a packed weight against the dense layer it came from, both as Burn modules.
 ///
@@ -116,15 +119,20 @@ pub struct Bench {
     sparse: Vec<Layer>,
     mask: Mask,
     pattern: Pattern,
-    float: FloatType,
+    values: ValueType,
     device: Device,
 }
 
 impl Bench {
     /// Prepares a linear layer; on a GPU, enough copies to exceed its caches. On the CPU, values of the packed weight are
-    /// stored as `float`. On a training device (`device.autodiff()`), rows time a forward and a backward pass.
-    pub fn new(packed: &Packed, pattern: Pattern, float: FloatType, device: &Device) -> Self {
-        Self::of(LayerKind::Linear, packed, pattern, float, device)
+    /// stored as `values`. On a training device (`device.autodiff()`), rows time a forward and a backward pass.
+    pub fn new(
+        packed: &Packed,
+        pattern: Pattern,
+        values: impl Into<ValueType>,
+        device: &Device,
+    ) -> Self {
+        Self::of(LayerKind::Linear, packed, pattern, values.into(), device)
     }
 
     /// Prepares a convolution of images with these channels, height, and width.
@@ -141,30 +149,34 @@ impl Bench {
     ) -> Self {
         let cols = picture[0] * window.kernel[0] * window.kernel[1];
         assert_eq!(packed.cols(), cols, "columns of the packed weight");
-        Self::of(LayerKind::Conv2d(picture, window), packed, pattern, float, device)
+        Self::of(LayerKind::Conv2d(picture, window), packed, pattern, float.into(), device)
     }
 
     fn of(
         kind: LayerKind,
         packed: &Packed,
         pattern: Pattern,
-        float: FloatType,
+        values: ValueType,
         device: &Device,
     ) -> Self {
         let mask = packed.mask();
         let copies = match on_cpu(device) || device.is_autodiff() {
             true => 1,
-            false => (ROTATED / (mask.kept() * float.width()).max(1)).clamp(1, COPIES),
+            false => (ROTATED / (mask.kept() * values.width()).max(1)).clamp(1, COPIES),
         };
         let dense = (0..copies).map(|copy| kind.layer(packed, copy > 0, device));
         let dense: Vec<Layer> = dense.collect();
         let pack = |layer: &Layer| {
             let (view, packed) = (kind.view(packed), packed.clone());
-            layer.pack(PackedEntry { layer: String::new(), view, pattern, packed, float })
+            let (float, scales) = match values {
+                ValueType::Float(float) => (float, None),
+                ValueType::Int8 => (FloatType::F32, Some(packed.scales())),
+            };
+            layer.pack(PackedEntry { layer: String::new(), view, pattern, packed, float, scales })
         };
         let sparse = dense.iter().map(pack).collect();
         let (features, device) = (kind.features(packed), device.clone());
-        Self { kind, features, dense, sparse, mask, pattern, float, device }
+        Self { kind, features, dense, sparse, mask, pattern, values, device }
     }
 
     /// Times both layers on `inputs` random tokens or images, after checking that their outputs agree. Samples alternate, so
@@ -191,7 +203,7 @@ impl Bench {
             batch,
             pattern: self.pattern.to_string(),
             sparsity: self.mask.sparsity(),
-            values: on_cpu.then(|| format!("{:?}", self.float.dtype())),
+            values: on_cpu.then(|| self.values.name().to_string()),
             dense_us,
             sparse_us,
             speedup: dense_us / sparse_us,
@@ -230,7 +242,11 @@ impl Bench {
             let off = off(found, expected)?;
             error = if error.is_nan() || off <= error { error } else { off };
         }
-        if error.is_nan() || error > MOST_OFF {
+        let most = match self.values {
+            ValueType::Float(_) => MOST_OFF,
+            ValueType::Int8 => MOST_OFF_INT8,
+        };
+        if error.is_nan() || error > most {
             return Err(BenchError::Wrong { kernel: written(choice), error });
         }
         Ok((choice, error))

@@ -3,10 +3,10 @@ use burn::nn::PaddingConfig2d;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use burn_sparse_kernels::Window;
 use burn_sparse_pattern::Packed;
-use burn_sparse_pattern::format::{PackedEntry, View};
+use burn_sparse_pattern::format::{Entry, PackedEntry, View};
 
 use crate::nn::conv::Conv2d;
-use crate::nn::{Linear, PackInto};
+use crate::nn::{Linear, PackInto, QuantizeInto};
 
 /// Single layer as a Burn module, with one flat row per sample.
 #[derive(Debug, Clone)]
@@ -90,8 +90,12 @@ impl LayerKind {
 }
 
 impl Layer {
-    /// Packs the weight.
+    /// Packs the weight; if it has scales, in 8 bits.
     pub(super) fn pack(&self, entry: PackedEntry) -> Self {
+        if let (Self::Linear(layer), Some(_)) = (self, &entry.scales) {
+            let entries = [("weight".to_string(), Entry::Packed(entry))].into();
+            return Self::Linear(layer.clone().apply_reparameterization(QuantizeInto::new(&entries)));
+        }
         let pack = PackInto::new([("weight".to_string(), entry)].into());
         match self.clone() {
             Self::Linear(layer) => Self::Linear(layer.apply_reparameterization(pack)),

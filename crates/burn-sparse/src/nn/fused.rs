@@ -3,7 +3,8 @@ use std::sync::Arc;
 use burn::tensor::module::linear;
 use burn::tensor::{Shape, Tensor};
 use burn_sparse_kernels::{
-    Activation, Address, Choice, Memo, PackedTensors, Reason, select, sparse_linear_with,
+    Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, quantized_linear,
+    select, sparse_linear_with,
 };
 
 use super::choices::{Call, LastChoice};
@@ -11,6 +12,7 @@ use super::dispatch::{KernelInput, dispatched};
 use super::inputs::reading;
 use super::linear::Linear;
 use super::packed::{PackedParam, unpacked_once};
+use super::quantized::QuantizedParam;
 
 /// Linear layers that read the same input, fused to one: the gates of an LSTM, or query, key, and value. Their outputs are
 /// concatenated in the order of the layers.
@@ -29,6 +31,7 @@ enum FusedWeight {
     /// `[inputs, outputs]`.
     Dense(Tensor<2>),
     Packed(PackedTensors),
+    Quantized(QuantizedWeight),
     /// Packed in different ways: every layer runs separately.
     Apart,
 }
@@ -48,7 +51,16 @@ impl Fused {
                 Some(packed.tensors(layer.weight.base()))
             })
             .collect();
+        let quantized: Vec<QuantizedWeight> = layers
+            .iter()
+            .filter_map(|layer| layer.weight.reparameterization::<QuantizedParam>())
+            .map(|quantized| quantized.weight().clone())
+            .collect();
         let weight = match packed.len() {
+            0 if quantized.len() == layers.len() => {
+                QuantizedWeight::stack(&quantized).map_or(FusedWeight::Apart, FusedWeight::Quantized)
+            }
+            _ if !quantized.is_empty() => FusedWeight::Apart,
             0 => FusedWeight::Dense(side_by_side(&layers, |layer| layer.weight.val())),
             all if all == layers.len() => {
                 PackedTensors::stack(&packed).map_or(FusedWeight::Apart, FusedWeight::Packed)
@@ -70,7 +82,7 @@ impl Fused {
     pub(super) fn dense(&self) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
         match &self.weight {
             FusedWeight::Dense(weight) => Some((weight.clone(), self.bias.clone())),
-            FusedWeight::Packed(_) | FusedWeight::Apart => None,
+            FusedWeight::Packed(_) | FusedWeight::Quantized(_) | FusedWeight::Apart => None,
         }
     }
 
@@ -82,7 +94,15 @@ impl Fused {
         match &self.weight {
             FusedWeight::Dense(weight) if !few => linear(input, weight.clone(), self.bias.clone()),
             FusedWeight::Packed(weight) => self.packed(weight, input),
-            FusedWeight::Dense(_) | FusedWeight::Apart => {
+            FusedWeight::Quantized(weight) if !input.is_autodiff() => {
+                let tokens = input.shape().num_elements() / weight.cols().max(1);
+                let choice = Choice::Sparse { name: weight.kernel(), predicted: None };
+                for layer in &self.layers {
+                    dispatched(layer.weight.id, &choice, KernelInput::Tokens(tokens));
+                }
+                quantized_linear(input, weight, self.bias.clone(), Activation::None)
+            }
+            FusedWeight::Dense(_) | FusedWeight::Quantized(_) | FusedWeight::Apart => {
                 let each = |layer: &Linear| layer.forward(input.clone());
                 Tensor::cat(self.layers.iter().map(each).collect(), D - 1)
             }
@@ -140,7 +160,9 @@ fn addresses<'a>(layers: impl Iterator<Item = &'a Linear>) -> Option<Box<[Addres
             return None;
         }
         let address = Address::of(&base)?;
-        let packed = layer.weight.reparameterization::<PackedParam>().is_some();
+        // Both of these keep their values elsewhere, which are computed on read.
+        let packed = layer.weight.reparameterization::<PackedParam>().is_some()
+            || layer.weight.reparameterization::<QuantizedParam>().is_some();
         if !packed && Address::of(&layer.weight.val()).as_ref() != Some(&address) {
             return None;
         }

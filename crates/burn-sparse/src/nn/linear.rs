@@ -4,14 +4,15 @@ use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, KernelName, PackedTensors, Reason, sparse_linear_features_major,
-    sparse_linear_with,
+    Activation, Choice, KernelName, PackedTensors, Reason, quantized_linear,
+    sparse_linear_features_major, sparse_linear_with,
 };
 
 use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
 use super::inputs::reading;
 use super::packed::PackedParam;
+use super::quantized::QuantizedParam;
 
 /// Configuration of a [`Linear`] layer.
 #[derive(Config, Debug)]
@@ -42,7 +43,7 @@ impl LinearConfig {
 }
 
 /// Linear layer, `O = I · W + b`: burn-nn's `Linear`, which runs a sparse kernel if its weight is
-/// [packed](PackedParam). Records are interchangeable.
+/// [packed](PackedParam), and one in 8 bits if it is [quantized](QuantizedParam). Records are interchangeable.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -121,6 +122,13 @@ impl Linear {
     ) -> Tensor<D> {
         reading(std::iter::once(self.weight.id), &input);
         let bias = self.bias.as_ref().map(Param::val);
+        if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
+            && !input.is_autodiff()
+        {
+            let tokens = input.shape().num_elements() / quantized.weight().cols().max(1);
+            dispatched(self.weight.id, &quantized.choice(), KernelInput::Tokens(tokens));
+            return quantized_linear(input, quantized.weight(), bias, activation);
+        }
         if let Some(packed) = self.weight.reparameterization::<PackedParam>()
             && let Some(choice) = self.choice(&input)
         {
@@ -150,6 +158,9 @@ impl Linear {
 
     /// Returns `[d_input, d_output]`.
     pub(super) fn dims(&self) -> [usize; 2] {
+        if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>() {
+            return [quantized.weight().cols(), quantized.weight().rows()];
+        }
         match self.weight.reparameterization::<PackedParam>() {
             Some(packed) => [packed.view().cols(), packed.view().rows()],
             None => self.weight.lazy_shape().dims(),

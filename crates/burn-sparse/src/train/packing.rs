@@ -144,7 +144,7 @@ impl Packing {
             }
             packed_weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
             let (layer, float) = (String::new(), FloatType::F32);
-            entries.insert(name, PackedEntry { layer, view, pattern, packed, float });
+            entries.insert(name, PackedEntry { layer, view, pattern, packed, float, scales: None });
         }
         Ok(Self { weights: packed_weights, entries, states })
     }

@@ -16,7 +16,7 @@ mod weight;
 
 pub(crate) use dots::ByteIsa;
 pub(crate) use run::run;
-pub(crate) use weight::ByteWeight;
+pub(crate) use weight::{ByteWeight, MOST_COLUMNS};
 
 #[cfg(test)]
 mod tests;

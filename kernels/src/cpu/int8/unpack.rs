@@ -12,6 +12,24 @@ impl ByteWeight {
         dense
     }
 
+    /// Appends a row of [`Self::unpack`] to `to`, of a dense weight.
+    ///
+    /// # Panics
+    /// Panics if there is no such row, or the weight is pruned.
+    pub(crate) fn dense_row(&self, row: usize, to: &mut Vec<f32>) {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let (strip, lane) = (row / TILE_ROWS, row % TILE_ROWS);
+        let unit = match &self.form {
+            Form::Shared(shared) if shared.masks.is_empty() => shared.units[strip / 2],
+            _ => panic!("a row of a pruned weight in 8 bits"),
+        };
+        let (first, scale) = (unit.first + strip - unit.strip, self.scales[strip][lane]);
+        to.extend((0..self.cols).map(|col| {
+            let quad = &self.quads[first + col / QUAD * unit.strips];
+            f32::from(quad.0[lane * QUAD + col % QUAD]) * scale
+        }));
+    }
+
     /// Calls `each(row, column, byte, scale)` for every byte that is not zero.
     fn entries(&self, mut each: impl FnMut(usize, usize, i8, f32)) {
         let mut quad = |strip: usize, quad: usize, column: &dyn Fn(usize, usize) -> usize| {

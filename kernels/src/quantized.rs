@@ -1,0 +1,133 @@
+use std::sync::Arc;
+
+use burn::backend::Flex;
+use burn::tensor::{Device, Tensor};
+use burn_sparse_pattern::Packed;
+
+use crate::cpu::Store;
+use crate::cpu::int8::{self, ByteIsa, ByteWeight, MOST_COLUMNS};
+use crate::ops::{on_cpu, tensor};
+use crate::{Activation, KernelName};
+
+/// Weight of 8-bit integers with a scale for every row, pruned or not, in the order that the CPU's kernels read. Clones share
+/// it.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_sparse_kernels::{Activation, QuantizedWeight, quantized_linear};
+///
+/// let weight = QuantizedWeight::from_dense((2, 3), &[1., 0., -1., 2., 2., 2.], &[1. / 127., 2. / 127.]);
+/// let x = Tensor::<2>::ones([1, 3], &Device::flex());
+/// let y = quantized_linear(x, &weight, None, Activation::None);
+/// assert_eq!(y.into_data().try_into_vec::<f32>().unwrap(), [0.0, 6.0]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct QuantizedWeight(Arc<ByteWeight>);
+
+impl QuantizedWeight {
+    /// Returns `true` if a reduction of this size can be summed without overflow.
+    pub fn supports(cols: usize) -> bool {
+        cols <= MOST_COLUMNS
+    }
+
+    /// Rounds a packed matrix to multiples of the scales of its rows.
+    ///
+    /// # Panics
+    /// Panics if there are fewer scales than rows, or the reduction is not [supported](Self::supports).
+    pub fn from_packed(packed: &Packed, scales: &[f32]) -> Self {
+        assert!(Self::supports(packed.cols()), "{} columns in 8 bits", packed.cols());
+        Self(Arc::new(ByteWeight::packed(packed, scales)))
+    }
+
+    /// Rounds a row-major `[rows, cols]` matrix to multiples of the scales of its rows.
+    ///
+    /// # Panics
+    /// As [`Self::from_packed`], and if there are not `rows · cols` values.
+    pub fn from_dense((rows, cols): (usize, usize), values: &[f32], scales: &[f32]) -> Self {
+        assert!(Self::supports(cols), "{cols} columns in 8 bits");
+        assert_eq!(values.len(), rows * cols, "values of a {rows}x{cols} matrix");
+        Self(Arc::new(ByteWeight::dense((rows, cols), values, scales)))
+    }
+
+    /// Stacks the rows of all `parts`, so that layers that read the same input run as one, or returns `None` if they are laid
+    /// out differently.
+    #[must_use]
+    pub fn stack(parts: &[Self]) -> Option<Self> {
+        let parts: Vec<&ByteWeight> = parts.iter().map(|part| &*part.0).collect();
+        Some(Self(Arc::new(ByteWeight::stack(&parts)?)))
+    }
+
+    /// Returns the number of outputs.
+    pub fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    /// Returns the size of the reduction.
+    pub fn cols(&self) -> usize {
+        self.0.cols()
+    }
+
+    /// Returns the number of bytes in memory: what a product with one token reads.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Returns the row-major matrix of floats that the integers stand for.
+    pub fn unpack(&self) -> Vec<f32> {
+        self.0.unpack()
+    }
+
+    /// Appends a row of [`Self::unpack`] to `to`.
+    ///
+    /// # Panics
+    /// Panics if there is no such row, or the weight is pruned.
+    pub fn dense_row(&self, row: usize, to: &mut Vec<f32>) {
+        self.0.dense_row(row, to);
+    }
+
+    /// Returns the name of the kernel that multiplies with it.
+    pub fn kernel(&self) -> KernelName {
+        KernelName::in_bytes(self.0.family(), ByteIsa::detect())
+    }
+}
+
+/// Computes `y = activation(x · Wᵀ + bias)` on the CPU with inputs rounded to 8 bits, each token by its own largest input, and
+/// exact integer sums. The error is at most half a step of the inputs times the sum of a row's magnitudes; a token that is
+/// not finite has outputs of NaN.
+///
+/// # Shapes
+/// - `x`: `[..., cols]`
+/// - `bias`: `[rows]`
+/// - output: `[..., rows]`
+///
+/// # Panics
+/// Panics if shapes do not fit, or `x` is not an f32 tensor on the CPU that autodiff does not track.
+pub fn quantized_linear<const D: usize>(
+    x: Tensor<D>,
+    weight: &QuantizedWeight,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+) -> Tensor<D> {
+    let (mut shape, weight) = (x.shape(), &*weight.0);
+    let (rows, cols) = (weight.rows(), weight.cols());
+    assert_eq!(shape[D - 1], cols, "quantized_linear: x {shape:?}, weight {rows}x{cols}");
+    if let Some(bias) = &bias {
+        assert_eq!(bias.dims(), [rows], "quantized_linear: bias of {rows} outputs");
+    }
+    shape[D - 1] = rows;
+    let (dtype, device) = (x.dtype(), x.device());
+    let refused = || -> ! {
+        panic!("quantized_linear: {dtype:?} inputs on {device:?}; it takes F32 inputs on the CPU without autodiff")
+    };
+    let Some(x) = on_cpu(&x) else { refused() };
+    let bias = bias.map(|bias| on_cpu(&bias).unwrap_or_else(|| refused()));
+    let bias = bias.as_ref().map(|bias| bias.as_slice().expect("contiguous floats"));
+    let x = x.as_slice().expect("contiguous floats");
+    let y = int8::run(ByteIsa::detect(), weight, x, Store { bias, activation });
+    Tensor::from_primitive::<Flex>(tensor(y, shape))
+}
+
+/// Returns `true` if weights in 8 bits run on this device.
+pub fn quantizes(device: &Device) -> bool {
+    *device == Device::flex() && !device.is_autodiff()
+}
