@@ -117,7 +117,9 @@ pub fn quantized_linear<const D: usize>(
     shape[D - 1] = rows;
     let (dtype, device) = (x.dtype(), x.device());
     let refused = || -> ! {
-        panic!("quantized_linear: {dtype:?} inputs on {device:?}; it takes F32 inputs on the CPU without autodiff")
+        panic!(
+            "quantized_linear: {dtype:?} inputs on {device:?}; it takes F32 inputs on the CPU without autodiff"
+        )
     };
     let Some(x) = on_cpu(&x) else { refused() };
     let bias = bias.map(|bias| on_cpu(&bias).unwrap_or_else(|| refused()));

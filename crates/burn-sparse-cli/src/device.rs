@@ -31,7 +31,9 @@ pub(crate) fn device(name: &str, values: Option<Values>) -> Result<Device, Strin
         Some(Values::F16) => FloatDType::F16,
         Some(Values::Bf16) => FloatDType::BF16,
         Some(Values::W8a8) if device == Device::flex() => return Ok(device),
-        Some(Values::W8a8) => return Err(format!("--values w8a8 on {name}: 8 bits run on the CPU")),
+        Some(Values::W8a8) => {
+            return Err(format!("--values w8a8 on {name}: 8 bits run on the CPU"));
+        }
     };
     // The CPU computes in f32 whatever its weights are kept in.
     if device == Device::flex() {

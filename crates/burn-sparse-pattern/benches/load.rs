@@ -161,7 +161,8 @@ fn write(path: &Path, pattern: Pattern, sparsity: f64) -> Result<(), Error> {
         let packed = layer()?;
         bytes += 4 * packed.kept();
         let (layer, view) = ("Linear".into(), View::Linear { rows: ROWS, cols: COLS });
-        let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
+        let entry =
+            PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
         entries.insert(format!("layers.{:02}.weight", entries.len()), Entry::Packed(entry));
     }
     let mut out = BufWriter::new(File::create(path)?);

@@ -32,7 +32,14 @@ fn pruned(
 }
 
 fn entry(pattern: Pattern, view: View, packed: Packed, float: FloatType) -> Entry {
-    Entry::Packed(PackedEntry { layer: "Linear".into(), view, pattern, packed, float, scales: None })
+    Entry::Packed(PackedEntry {
+        layer: "Linear".into(),
+        view,
+        pattern,
+        packed,
+        float,
+        scales: None,
+    })
 }
 
 fn file(entry: Entry) -> PackedFile {

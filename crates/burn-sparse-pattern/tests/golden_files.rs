@@ -27,7 +27,8 @@ fn golden(pattern: &str, float: FloatType) -> PackedFile {
     let packed = Packed::pack(&pattern, &weights, &found.mask, found.row_order.as_ref()).unwrap();
     let (layer, view) = ("Linear".to_string(), View::Linear { rows: ROWS, cols: COLS });
     let packed = PackedEntry { layer: layer.clone(), view, pattern, packed, float, scales: None };
-    let bias = Entry::Dense { layer, shape: vec![3], values: vec![0.5, -1.0, 2.0], float, scales: None };
+    let bias =
+        Entry::Dense { layer, shape: vec![3], values: vec![0.5, -1.0, 2.0], float, scales: None };
     PackedFile {
         entries: [("fc.bias".into(), bias), ("fc.weight".into(), Entry::Packed(packed))].into(),
         metadata: [("burn-sparse.tool".into(), "golden".into())].into(),

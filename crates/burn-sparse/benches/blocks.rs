@@ -103,7 +103,8 @@ impl Block {
             dense.push(LinearConfig::new(cols, rows).init(&device));
             let (layer, view) = (String::new(), View::Linear { rows, cols });
             weights_of.push(PackedTensors::from_packed(&packed, &device));
-            let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
+            let entry =
+                PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
             entries.insert(format!("layers.{at}.weight"), Entry::Packed(entry));
         }
         let dense = Layers { layers: dense };

@@ -49,7 +49,10 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         }
     };
     if arguments.values == Some(Values::W8a8) && format != Format::Packed {
-        return Err(BadUsage("--values w8a8 needs --format packed: the other forms hold floats".into()).into());
+        return Err(BadUsage(
+            "--values w8a8 needs --format packed: the other forms hold floats".into(),
+        )
+        .into());
     }
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
     if let Some(values) = arguments.values {

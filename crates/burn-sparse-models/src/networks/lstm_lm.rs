@@ -2,7 +2,9 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::ClassificationOutput;
-use burn_sparse::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig, LstmState};
+use burn_sparse::nn::{
+    Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig, LstmState,
+};
 
 use crate::classification::{classified, trained_by_classify};
 

@@ -125,7 +125,10 @@ pub(super) fn check(name: &str, scales: &[f32], rows: usize) -> Result<(), Forma
     let fits = |scale: &f32| *scale == 0.0 || (scale.is_normal() && *scale > 0.0);
     match scales.iter().position(|scale| !fits(scale)) {
         Some(row) => {
-            let reason = format!("scale {row} is {}, expected zero or a normal positive number", scales[row]);
+            let reason = format!(
+                "scale {row} is {}, expected zero or a normal positive number",
+                scales[row]
+            );
             Err(FormatError::tensor(name, reason))
         }
         None => Ok(()),

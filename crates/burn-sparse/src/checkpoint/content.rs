@@ -192,7 +192,9 @@ impl Checkpoint {
                     chosen.round(shape, values);
                     *scales = Some(chosen);
                 }
-                Entry::Packed(PackedEntry { view: View::Linear { .. }, packed, scales, .. }) => {
+                Entry::Packed(PackedEntry {
+                    view: View::Linear { .. }, packed, scales, ..
+                }) => {
                     let chosen = packed.scales();
                     packed.round(&chosen);
                     *scales = Some(chosen);

@@ -94,7 +94,9 @@ impl Layer {
     pub(super) fn pack(&self, entry: PackedEntry) -> Self {
         if let (Self::Linear(layer), Some(_)) = (self, &entry.scales) {
             let entries = [("weight".to_string(), Entry::Packed(entry))].into();
-            return Self::Linear(layer.clone().apply_reparameterization(QuantizeInto::new(&entries)));
+            return Self::Linear(
+                layer.clone().apply_reparameterization(QuantizeInto::new(&entries)),
+            );
         }
         let pack = PackInto::new([("weight".to_string(), entry)].into());
         match self.clone() {

@@ -57,9 +57,8 @@ impl Fused {
             .map(|quantized| quantized.weight().clone())
             .collect();
         let weight = match packed.len() {
-            0 if quantized.len() == layers.len() => {
-                QuantizedWeight::stack(&quantized).map_or(FusedWeight::Apart, FusedWeight::Quantized)
-            }
+            0 if quantized.len() == layers.len() => QuantizedWeight::stack(&quantized)
+                .map_or(FusedWeight::Apart, FusedWeight::Quantized),
             _ if !quantized.is_empty() => FusedWeight::Apart,
             0 => FusedWeight::Dense(side_by_side(&layers, |layer| layer.weight.val())),
             all if all == layers.len() => {

@@ -48,8 +48,12 @@ impl Reparameterization for QuantizedParam {
 /// Returns `true` if the weight of an entry runs in 8 bits on a device.
 pub(super) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     let cols = match entry {
-        Entry::Dense { shape, scales: Some(scales), .. } if shape.len() == 2 => shape[1 - scales.axis],
-        Entry::Packed(PackedEntry { view: View::Linear { cols, .. }, scales: Some(_), .. }) => *cols,
+        Entry::Dense { shape, scales: Some(scales), .. } if shape.len() == 2 => {
+            shape[1 - scales.axis]
+        }
+        Entry::Packed(PackedEntry { view: View::Linear { cols, .. }, scales: Some(_), .. }) => {
+            *cols
+        }
         _ => return false,
     };
     quantizes(device) && QuantizedWeight::supports(cols)
@@ -80,7 +84,8 @@ impl Reparameterizer for QuantizeInto<'_> {
         let (weight, scales, transposed) = match found {
             Some(Entry::Dense { shape, values, scales: Some(scales), .. }) => {
                 let transposed = scales.axis == 1;
-                let (stored, [rows, cols]) = ((shape[0], shape[1]), [shape[scales.axis], shape[1 - scales.axis]]);
+                let (stored, [rows, cols]) =
+                    ((shape[0], shape[1]), [shape[scales.axis], shape[1 - scales.axis]]);
                 let values = if transposed { flipped(stored, values) } else { values.clone() };
                 let weight = QuantizedWeight::from_dense((rows, cols), &values, &scales.values);
                 (weight, scales.values.clone(), transposed)

@@ -106,7 +106,8 @@ impl<M: Module> Pruned<M> {
         let weights = self.weights.iter().filter_map(|weight| {
             let packed = self.packed.get(&weight.name)?.clone();
             let (view, pattern, layer) = (weight.view.clone(), weight.pattern, String::new());
-            let entry = PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
+            let entry =
+                PackedEntry { layer, view, pattern, packed, float: FloatType::F32, scales: None };
             Some((weight.name.clone(), entry))
         });
         let into = PackInto::new(weights.collect());

@@ -14,9 +14,14 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Returns the first input of a token.
-    pub(super) fn token(&self, token: usize) -> *const u8 {
-        self.bytes[token * self.stride..].as_ptr()
+    /// Returns the first inputs of the `T` tokens from `first` on.
+    #[inline(always)]
+    pub(super) fn tokens<const T: usize>(&self, first: usize) -> [*const u8; T] {
+        let mut inputs = [self.bytes[first * self.stride..].as_ptr(); T];
+        for (t, inputs) in inputs.iter_mut().enumerate() {
+            *inputs = self.bytes[(first + t) * self.stride..].as_ptr();
+        }
+        inputs
     }
 }
 

@@ -1,49 +1,85 @@
-use super::dots::{Dots, QUAD};
-use super::weight::{ByteWeight, NO_ROW};
+use super::dots::{ByteWork, Dots};
+use super::inputs::Inputs;
+use super::weight::{ByteWeight, NO_ROW, Unit};
 use crate::Activation;
 use crate::cpu::Store;
+use crate::cpu::parallel::Shared;
 use crate::cpu::simd::Simd;
 use crate::layout::TILE_ROWS;
 
-const _: () = assert!(QUAD == 4);
+/// Adds the chains of sums of a unit up and stores them, for the `T` tokens from `token` on.
+///
+/// # Safety
+/// Same as for [`Dots`]; the target must have the rows of the unit, which no other thread writes.
+#[inline(always)]
+pub(super) unsafe fn put_all<D: Dots, const T: usize, const CHAINS: usize, const STRIPS: usize>(
+    weight: &ByteWeight,
+    unit: &Unit,
+    sums: &[[[D::Sums; STRIPS]; T]; CHAINS],
+    inputs: &Inputs<'_>,
+    token: usize,
+    target: Target<'_>,
+) {
+    for strip in 0..STRIPS {
+        let outputs = Outputs::of(weight, unit.strip + strip, target);
+        for t in 0..T {
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                let mut sum = sums[0][t][strip];
+                for chain in &sums[1..] {
+                    sum = D::add(sum, chain[t][strip]);
+                }
+                outputs.put::<D>(sum, inputs.scales[token + t], token + t);
+            }
+        }
+    }
+}
 
-/// Outputs of a strip: where they go, and what is done to their sums on the way.
-pub(super) struct Outputs<'a> {
+/// Where outputs go, and what is done to their sums on the way.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) store: Store<'a>,
+    pub(super) y: Shared,
+    /// Floats from one token's outputs to the next.
+    pub(super) stride: usize,
+    /// `true` to write outputs in the order of lanes, each strip at once, instead of that of rows.
+    pub(super) in_lanes: bool,
+}
+
+/// Outputs of a strip.
+struct Outputs<'a> {
     lanes: &'a [u32; TILE_ROWS],
     scales: &'a [f32; TILE_ROWS],
     bias: [f32; TILE_ROWS],
-    store: Store<'a>,
-    /// First row, if lanes hold consecutive rows.
+    target: Target<'a>,
+    /// Where the first output goes, if the others follow it.
     straight: Option<usize>,
-    rows: usize,
 }
 
 impl<'a> Outputs<'a> {
     #[inline(always)]
-    pub(super) fn of(weight: &'a ByteWeight, strip: usize, store: Store<'a>) -> Self {
+    fn of(weight: &'a ByteWeight, strip: usize, target: Target<'a>) -> Self {
         let lanes = &weight.lanes[strip];
         let mut bias = [0.0; TILE_ROWS];
-        if store.bias.is_some() {
+        if target.store.bias.is_some() {
             for (bias, &row) in bias.iter_mut().zip(lanes) {
                 if row != NO_ROW {
-                    *bias = store.bias(row as usize);
+                    *bias = target.store.bias(row as usize);
                 }
             }
         }
-        let mut straight = true;
-        for (lane, &row) in lanes.iter().enumerate() {
-            straight &= row == lanes[0].wrapping_add(lane as u32);
-        }
-        let straight = straight.then_some(lanes[0] as usize);
-        Self { lanes, scales: &weight.scales[strip], bias, store, straight, rows: weight.rows }
+        let straight = target.in_lanes
+            || (weight.places.is_empty() && (strip + 1) * TILE_ROWS <= target.stride);
+        let straight = straight.then_some(strip * TILE_ROWS);
+        Self { lanes, scales: &weight.scales[strip], bias, target, straight }
     }
 
-    /// Stores the sums of a token whose inputs have this scale to its row of `y [n, rows]`.
+    /// Stores the sums of a token whose inputs have this scale.
     ///
     /// # Safety
-    /// Same as for [`Dots`]; `y` must have the rows of these lanes, which no other thread writes.
+    /// As for [`put_all`].
     #[inline(always)]
-    pub(super) unsafe fn put<D: Dots>(&self, sums: D::Sums, scale: f32, token: usize, y: *mut f32) {
+    unsafe fn put<D: Dots>(&self, sums: D::Sums, scale: f32, token: usize) {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let (mut whole, mut out) = ([0_i32; TILE_ROWS], [0.0_f32; TILE_ROWS]);
@@ -51,14 +87,17 @@ impl<'a> Outputs<'a> {
             for lane in 0..TILE_ROWS {
                 out[lane] = whole[lane] as f32 * (self.scales[lane] * scale) + self.bias[lane];
             }
-            if self.store.activation == Activation::Relu {
+            if self.target.store.activation == Activation::Relu {
                 for at in (0..TILE_ROWS).step_by(D::Floats::LANES) {
                     let sums = D::Floats::load(out.as_ptr().add(at));
-                    D::Floats::store(out.as_mut_ptr().add(at), D::Floats::max(D::Floats::zero(), sums));
+                    D::Floats::store(
+                        out.as_mut_ptr().add(at),
+                        D::Floats::max(D::Floats::zero(), sums),
+                    );
                 }
             }
-            self.store.finish::<D::Floats>(out.as_mut_ptr(), TILE_ROWS);
-            let y = y.add(token * self.rows);
+            self.target.store.finish::<D::Floats>(out.as_mut_ptr(), TILE_ROWS);
+            let y = self.target.y.get().add(token * self.target.stride);
             if let Some(first) = self.straight {
                 y.add(first).copy_from_nonoverlapping(out.as_ptr(), TILE_ROWS);
                 return;
@@ -66,6 +105,33 @@ impl<'a> Outputs<'a> {
             for (&row, &sum) in self.lanes.iter().zip(&out) {
                 if row != NO_ROW {
                     *y.add(row as usize) = sum;
+                }
+            }
+        }
+    }
+}
+
+/// Puts outputs in the order of lanes, `[tokens, lanes]`, into that of rows, `y [tokens, rows]`.
+pub(super) struct Reorder<'a> {
+    pub(super) places: &'a [u32],
+    pub(super) lanes: &'a [f32],
+    pub(super) stride: usize,
+    pub(super) y: Shared,
+}
+
+impl ByteWork for Reorder<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<D: Dots>(self) {
+        let rows = self.places.len();
+        for (token, lanes) in self.lanes.chunks_exact(self.stride).enumerate() {
+            // SAFETY: places are lanes of the token, whose outputs no other thread writes.
+            unsafe {
+                let y = self.y.get().add(token * rows);
+                // One by one: gathering instructions are slower on Zen 4.
+                for (row, &place) in self.places.iter().enumerate() {
+                    *y.add(row) = *lanes.get_unchecked(place as usize);
                 }
             }
         }

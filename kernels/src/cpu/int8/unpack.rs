@@ -18,11 +18,9 @@ impl ByteWeight {
     /// Panics if there is no such row, or the weight is pruned.
     pub(crate) fn dense_row(&self, row: usize, to: &mut Vec<f32>) {
         assert!(row < self.rows, "row {row} of {}", self.rows);
+        assert!(self.form == Form::Dense, "a row of a pruned weight in 8 bits");
         let (strip, lane) = (row / TILE_ROWS, row % TILE_ROWS);
-        let unit = match &self.form {
-            Form::Shared(shared) if shared.masks.is_empty() => shared.units[strip / 2],
-            _ => panic!("a row of a pruned weight in 8 bits"),
-        };
+        let unit = self.units[strip / 2];
         let (first, scale) = (unit.first + strip - unit.strip, self.scales[strip][lane]);
         to.extend((0..self.cols).map(|col| {
             let quad = &self.quads[first + col / QUAD * unit.strips];
@@ -32,61 +30,46 @@ impl ByteWeight {
 
     /// Calls `each(row, column, byte, scale)` for every byte that is not zero.
     fn entries(&self, mut each: impl FnMut(usize, usize, i8, f32)) {
-        let mut quad = |strip: usize, quad: usize, column: &dyn Fn(usize, usize) -> usize| {
-            for lane in 0..TILE_ROWS {
-                let row = self.lanes[strip][lane];
-                for slot in 0..QUAD {
-                    let byte = self.quads[quad].0[lane * QUAD + slot];
-                    if row != NO_ROW && byte != 0 {
-                        each(row as usize, column(lane, slot), byte, self.scales[strip][lane]);
+        for at in 0..self.units.len() {
+            self.steps(at, |step, chunk| {
+                let unit = self.units[at];
+                for strip in 0..unit.strips {
+                    let quad = &self.quads[unit.first + step * unit.strips + strip];
+                    for place in 0..TILE_ROWS * QUAD {
+                        let (lane, slot) = (place / QUAD, place % QUAD);
+                        let row = self.lanes[unit.strip + strip][lane];
+                        if row != NO_ROW && quad.0[place] != 0 {
+                            let col = self.column(at, step, chunk, lane, slot);
+                            let scale = self.scales[unit.strip + strip][lane];
+                            each(row as usize, col, quad.0[place], scale);
+                        }
                     }
                 }
-            }
-        };
+            });
+        }
+    }
+
+    /// Calls `each(step, chunk)` for every step of a unit.
+    fn steps(&self, unit: usize, mut each: impl FnMut(usize, usize)) {
         match &self.form {
-            Form::Shared(shared) => {
-                let words = self.cols.div_ceil(64);
-                for (at, unit) in shared.units.iter().enumerate() {
-                    let columns: Vec<Vec<usize>> = (0..shared.period)
-                        .map(|group| match shared.masks.is_empty() {
-                            true => (0..self.cols).collect(),
-                            false => {
-                                let from = (at * shared.period + group) * words;
-                                set_bits(&shared.masks[from..from + words])
-                            }
-                        })
-                        .collect();
-                    for step in 0..unit.steps {
-                        for strip in 0..unit.strips {
-                            quad(
-                                unit.strip + strip,
-                                unit.first + step * unit.strips + strip,
-                                &|lane, slot| columns[lane % shared.period][step * QUAD + slot],
-                            );
-                        }
-                    }
-                }
-            }
-            Form::LookUp(look_up) => {
-                for strip in 0..self.lanes.len() {
-                    for chunk in 0..self.chunks() {
-                        let at = strip * self.chunks() + chunk;
-                        for which in look_up.offsets[at]..look_up.offsets[at + 1] {
-                            let which = which as usize;
-                            quad(strip, which, &|lane, slot| {
-                                let within = look_up.index[which].0[lane * QUAD + slot];
-                                chunk * CHUNK + within as usize
-                            });
-                        }
-                    }
+            Form::Dense => (0..self.cols.div_ceil(QUAD)).for_each(|step| each(step, 0)),
+            Form::Kept(kept) => {
+                let offsets = &kept.offsets[unit * self.chunks()..][..=self.chunks()];
+                for (chunk, ends) in offsets.windows(2).enumerate() {
+                    (ends[0]..ends[1]).for_each(|step| each((step - offsets[0]) as usize, chunk));
                 }
             }
         }
     }
-}
 
-fn set_bits(words: &[u64]) -> Vec<usize> {
-    let bits = words.iter().enumerate();
-    bits.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit))
-        .collect()
+    fn column(&self, unit: usize, step: usize, chunk: usize, lane: usize, slot: usize) -> usize {
+        match &self.form {
+            Form::Dense => step * QUAD + slot,
+            Form::Kept(kept) => {
+                let step = kept.offsets[unit * self.chunks()] as usize + step;
+                let group = step * kept.period + lane % kept.period;
+                chunk * CHUNK + usize::from(kept.index[group * QUAD + slot])
+            }
+        }
+    }
 }

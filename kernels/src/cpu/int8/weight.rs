@@ -18,7 +18,10 @@ pub(crate) struct ByteWeight {
     pub(super) scales: Vec<[f32; TILE_ROWS]>,
     /// Minus the offset of inputs times the sum of a row's weights, for every lane.
     pub(super) starts: Vec<[i32; TILE_ROWS]>,
-    /// Quads of weights.
+    pub(super) units: Vec<Unit>,
+    /// Lane of every row, counted through all strips; empty if lanes are in the order of the rows.
+    pub(super) places: Vec<u32>,
+    /// Weights, unit by unit.
     pub(super) quads: Vec<Quad>,
     pub(super) form: Form,
 }
@@ -32,25 +35,26 @@ impl Quad {
     pub(super) const ZERO: Self = Self([0; QUAD_BYTES]);
 }
 
-/// Where the rows of a strip find their inputs.
+/// Inputs that rows are multiplied with.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
-    /// All rows of a unit keep the same columns.
-    Shared(Shared),
-    /// Every row keeps columns of its own.
-    LookUp(LookUp),
+    /// All of them: a step is four columns.
+    Dense,
+    /// Those of kept columns: a step is four kept columns of a chunk.
+    Kept(Kept),
 }
 
-/// Units of one or two strips. A unit reads one group of columns, or if groups are shorter than a strip, as many as fill it:
-/// lane `i` belongs to group `i % period`.
+/// Kept columns of groups of rows. A strip holds `period` groups: lane `i` belongs to group `i % period`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shared {
+pub(super) struct Kept {
     pub(super) period: usize,
-    pub(super) units: Vec<Unit>,
-    /// Kept columns of every group of every unit, one bit each; empty if all are kept.
-    pub(super) masks: Vec<u64>,
+    /// Column within its chunk of every weight of every group of every step, unit by unit.
+    pub(super) index: Vec<u8>,
+    /// First step of every chunk of every unit, and the end.
+    pub(super) offsets: Vec<u32>,
 }
 
+/// One strip or two whose rows read the same inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unit {
     /// First strip.
@@ -59,17 +63,18 @@ pub(super) struct Unit {
     pub(super) strips: usize,
     /// First of its quads, ordered by step and then by strip.
     pub(super) first: usize,
-    /// Number of steps, each of a quad for every strip.
-    pub(super) steps: usize,
 }
 
-/// Inputs looked up by every row, chunk by chunk of the columns.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct LookUp {
-    /// Column within its chunk of every weight of a quad.
-    pub(super) index: Vec<Quad>,
-    /// First quad of every chunk of every strip, and the end.
-    pub(super) offsets: Vec<u32>,
+/// Returns the lane of every row, or nothing if that is its own number.
+pub(super) fn places(rows: usize, lanes: &[[u32; TILE_ROWS]]) -> Vec<u32> {
+    let mut places = vec![0; rows];
+    for (place, &row) in lanes.as_flattened().iter().enumerate() {
+        if row != NO_ROW {
+            places[row as usize] = place as u32;
+        }
+    }
+    let straight = places.iter().enumerate().all(|(row, &place)| row == place as usize);
+    if straight { Vec::new() } else { places }
 }
 
 impl ByteWeight {
@@ -88,14 +93,6 @@ impl ByteWeight {
         self.cols.div_ceil(CHUNK)
     }
 
-    /// Returns the number of units that threads share out.
-    pub(super) fn units(&self) -> usize {
-        match &self.form {
-            Form::Shared(shared) => shared.units.len(),
-            Form::LookUp(_) => self.lanes.len(),
-        }
-    }
-
     /// Returns the number of multiply-adds per token, with padding.
     pub(crate) fn work(&self) -> usize {
         self.quads.len() * QUAD_BYTES
@@ -104,8 +101,8 @@ impl ByteWeight {
     /// Returns the number of bytes that a token reads.
     pub(crate) fn bytes(&self) -> usize {
         let places = match &self.form {
-            Form::Shared(shared) => 8 * shared.masks.len(),
-            Form::LookUp(look_up) => QUAD_BYTES * look_up.index.len() + 4 * look_up.offsets.len(),
+            Form::Dense => 0,
+            Form::Kept(kept) => kept.index.len() + 4 * kept.offsets.len(),
         };
         places + QUAD_BYTES * self.quads.len() + 12 * TILE_ROWS * self.lanes.len()
     }
@@ -113,9 +110,9 @@ impl ByteWeight {
     /// Returns the name of its form, as kernel names spell it.
     pub(crate) fn family(&self) -> &'static str {
         match &self.form {
-            Form::Shared(shared) if shared.masks.is_empty() => "dense",
-            Form::Shared(_) => "grouped",
-            Form::LookUp(_) => "look-up",
+            Form::Dense => "dense",
+            Form::Kept(kept) if kept.period < TILE_ROWS => "grouped",
+            Form::Kept(_) => "look-up",
         }
     }
 
@@ -125,29 +122,27 @@ impl ByteWeight {
         let (first, rest) = parts.split_first()?;
         let mut all = (*first).clone();
         for part in rest {
-            if part.cols != all.cols || part.family() != all.family() {
+            let (rows, strips, quads) = (all.rows as u32, all.lanes.len(), all.quads.len());
+            if part.cols != all.cols {
                 return None;
             }
-            let (strips, quads) = (all.lanes.len(), all.quads.len());
             match (&mut all.form, &part.form) {
-                (Form::Shared(all), Form::Shared(part)) if all.period == part.period => {
-                    let moved = |unit: &Unit| Unit {
-                        strip: unit.strip + strips,
-                        first: unit.first + quads,
-                        ..*unit
-                    };
-                    all.units.extend(part.units.iter().map(moved));
-                    all.masks.extend(&part.masks);
-                }
-                (Form::LookUp(all), Form::LookUp(part)) => {
+                (Form::Dense, Form::Dense) => {}
+                (Form::Kept(all), Form::Kept(part)) if all.period == part.period => {
+                    let steps = all.offsets.pop()?;
                     all.index.extend(&part.index);
-                    all.offsets.extend(part.offsets[1..].iter().map(|at| at + quads as u32));
+                    all.offsets.extend(part.offsets.iter().map(|at| at + steps));
                 }
                 _ => return None,
             }
-            let (above, moved) = (all.rows as u32, |row: u32| row.saturating_add(all.rows as u32));
-            debug_assert!(above < NO_ROW);
-            all.lanes.extend(part.lanes.iter().map(|lanes| lanes.map(moved)));
+            let below = |row: u32| if row == NO_ROW { NO_ROW } else { row + rows };
+            all.lanes.extend(part.lanes.iter().map(|lanes| lanes.map(below)));
+            all.units.extend(part.units.iter().map(|unit| Unit {
+                strip: unit.strip + strips,
+                first: unit.first + quads,
+                ..*unit
+            }));
+            all.places = places(all.rows + part.rows, &all.lanes);
             all.scales.extend(&part.scales);
             all.starts.extend(&part.starts);
             all.quads.extend(&part.quads);

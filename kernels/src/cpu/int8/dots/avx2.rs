@@ -1,6 +1,6 @@
 use std::arch::x86_64::*;
 
-use super::Dots;
+use super::{Dots, QUAD};
 use crate::cpu::simd::Avx2;
 
 /// AVX2: two registers for every vector of 64 bytes.
@@ -12,6 +12,7 @@ impl Dots for Avx2Bytes {
     type Sums = [__m256i; 2];
     type Bytes = [__m256i; 2];
     type Table = *const u8;
+    type Index = *const u8;
     const TOKENS: usize = 2;
 
     #[inline(always)]
@@ -44,49 +45,36 @@ impl Dots for Avx2Bytes {
         unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
     }
     #[inline(always)]
-    unsafe fn inputs<const PERIOD: usize>(from: *const u8) -> Self::Bytes {
+    unsafe fn inputs(from: *const u8) -> Self::Bytes {
         // SAFETY: as in `zero`.
-        unsafe {
-            let half = match PERIOD {
-                1 => _mm256_set1_epi32(from.cast::<i32>().read_unaligned()),
-                2 => _mm256_set1_epi64x(from.cast::<i64>().read_unaligned()),
-                _ => _mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast())),
-            };
-            [half; 2]
-        }
+        unsafe { [_mm256_set1_epi32(from.cast::<i32>().read_unaligned()); 2] }
     }
     #[inline(always)]
     unsafe fn table(from: *const u8) -> Self::Table {
         from
     }
     #[inline(always)]
-    unsafe fn look_up(table: Self::Table, index: Self::Bytes) -> Self::Bytes {
-        // SAFETY: as in `zero`. A shuffle selects among 16 bytes, the two bits above among four shuffles.
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
+        from
+    }
+    #[inline(always)]
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
+        // SAFETY: as in `zero`; an index holds four bytes for each group.
         unsafe {
-            let mut parts = [_mm256_setzero_si256(); 4];
-            for (part, at) in parts.iter_mut().zip([0, 16, 32, 48]) {
-                *part = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(at).cast()));
+            if PERIOD == 16 {
+                return shuffled(table, index);
             }
-            let mut found = [_mm256_setzero_si256(); 2];
-            for half in 0..2 {
-                let index = index[half];
-                // Bits 4 and 5 moved to the sign of their byte, which is what a blend looks at; a shuffle must not see a
-                // sign, and there is none.
-                let high = _mm256_slli_epi16::<3>(index);
-                let higher = _mm256_slli_epi16::<2>(index);
-                let low = _mm256_blendv_epi8(
-                    _mm256_shuffle_epi8(parts[0], index),
-                    _mm256_shuffle_epi8(parts[1], index),
-                    high,
-                );
-                let upper = _mm256_blendv_epi8(
-                    _mm256_shuffle_epi8(parts[2], index),
-                    _mm256_shuffle_epi8(parts[3], index),
-                    high,
-                );
-                found[half] = _mm256_blendv_epi8(low, upper, higher);
+            if PERIOD == 8 {
+                let half = _mm256_loadu_si256(index.cast());
+                let twice = [half; 2];
+                return shuffled(table, twice.as_ptr().cast());
             }
-            found
+            // Few inputs are faster read one by one.
+            let mut quads = [0_u8; 16];
+            for (at, quad) in quads.iter_mut().enumerate() {
+                *quad = *table.add(usize::from(*index.add(at % (QUAD * PERIOD))));
+            }
+            [_mm256_broadcastsi128_si256(_mm_loadu_si128(quads.as_ptr().cast())); 2]
         }
     }
     #[inline(always)]
@@ -117,5 +105,38 @@ impl Dots for Avx2Bytes {
             let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             _mm_storeu_si128(to.cast(), _mm_packs_epi16(low, high));
         }
+    }
+}
+
+/// Looks up an input for every byte.
+#[inline(always)]
+unsafe fn shuffled(table: *const u8, index: *const u8) -> [__m256i; 2] {
+    // SAFETY: guaranteed by the caller. A shuffle selects among 16 bytes, the two bits above among four shuffles.
+    unsafe {
+        let mut parts = [_mm256_setzero_si256(); 4];
+        for (part, at) in parts.iter_mut().zip([0, 16, 32, 48]) {
+            *part = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(at).cast()));
+        }
+        let index = Avx2Bytes::load(index.cast());
+        let mut found = [_mm256_setzero_si256(); 2];
+        for half in 0..2 {
+            let index = index[half];
+            // Bits 4 and 5 moved to the sign of their byte, which is what a blend looks at; a shuffle must not see a
+            // sign, and there is none.
+            let high = _mm256_slli_epi16::<3>(index);
+            let higher = _mm256_slli_epi16::<2>(index);
+            let low = _mm256_blendv_epi8(
+                _mm256_shuffle_epi8(parts[0], index),
+                _mm256_shuffle_epi8(parts[1], index),
+                high,
+            );
+            let upper = _mm256_blendv_epi8(
+                _mm256_shuffle_epi8(parts[2], index),
+                _mm256_shuffle_epi8(parts[3], index),
+                high,
+            );
+            found[half] = _mm256_blendv_epi8(low, upper, higher);
+        }
+        found
     }
 }

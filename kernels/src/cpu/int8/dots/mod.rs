@@ -42,8 +42,10 @@ pub(crate) trait Dots: Copy + 'static {
     type Sums: Copy;
     /// [`QUAD_BYTES`] bytes.
     type Bytes: Copy;
-    /// [`CHUNK`] inputs, from which every byte selects one.
+    /// [`CHUNK`] inputs.
     type Table: Copy;
+    /// Indices below [`CHUNK`] of the inputs of all rows.
+    type Index: Copy;
     /// Number of tokens whose sums fit in registers.
     const TOKENS: usize;
 
@@ -56,29 +58,18 @@ pub(crate) trait Dots: Copy + 'static {
     unsafe fn store(to: *mut i32, sums: Self::Sums);
     /// Loads a quad of all rows.
     unsafe fn load(from: *const i8) -> Self::Bytes;
-    /// Loads `4 · PERIOD` inputs and repeats them to the end.
-    unsafe fn inputs<const PERIOD: usize>(from: *const u8) -> Self::Bytes;
+    /// Loads four inputs for all rows.
+    unsafe fn inputs(from: *const u8) -> Self::Bytes;
     unsafe fn table(from: *const u8) -> Self::Table;
-    /// Returns the inputs of the table at these indices, which are below [`CHUNK`].
-    unsafe fn look_up(table: Self::Table, index: Self::Bytes) -> Self::Bytes;
+    /// Loads indices of a table, four for each of `PERIOD` groups of rows; row `i` belongs to group `i % PERIOD`.
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index;
+    /// Returns the inputs of the table at these indices.
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes;
     /// Adds to the sum of every row the products of its quad.
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums;
 
     /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);
-
-    /// Writes those of [`CHUNK`] bytes whose bits are set one after the other. Up to [`CHUNK`] bytes are written; those
-    /// after the last selected one are unspecified.
-    #[inline(always)]
-    unsafe fn compress(from: *const u8, mask: u64, to: *mut u8) {
-        let (mut left, mut at) = (mask, 0);
-        while left != 0 {
-            // SAFETY: guaranteed by the caller.
-            unsafe { *to.add(at) = *from.add(left.trailing_zeros() as usize) };
-            left &= left - 1;
-            at += 1;
-        }
-    }
 }
 
 /// Instruction sets of the 8-bit kernels.

@@ -1,4 +1,4 @@
-use super::{CHUNK, Dots, QUAD, QUAD_BYTES};
+use super::{Dots, QUAD, QUAD_BYTES};
 use crate::cpu::simd::Scalar;
 use crate::layout::TILE_ROWS;
 
@@ -10,7 +10,8 @@ impl Dots for ScalarBytes {
     type Floats = Scalar;
     type Sums = [i32; TILE_ROWS];
     type Bytes = [i8; QUAD_BYTES];
-    type Table = [i8; CHUNK];
+    type Table = *const u8;
+    type Index = *const u8;
     const TOKENS: usize = 1;
 
     #[inline(always)]
@@ -36,18 +37,24 @@ impl Dots for ScalarBytes {
         unsafe { from.cast::<Self::Bytes>().read_unaligned() }
     }
     #[inline(always)]
-    unsafe fn inputs<const PERIOD: usize>(from: *const u8) -> Self::Bytes {
+    unsafe fn inputs(from: *const u8) -> Self::Bytes {
         // SAFETY: as in `store`.
-        std::array::from_fn(|i| unsafe { *from.add(i % (QUAD * PERIOD)) } as i8)
+        std::array::from_fn(|i| unsafe { *from.add(i % QUAD) } as i8)
     }
     #[inline(always)]
     unsafe fn table(from: *const u8) -> Self::Table {
-        // SAFETY: as in `store`.
-        unsafe { from.cast::<Self::Table>().read_unaligned() }
+        from
     }
     #[inline(always)]
-    unsafe fn look_up(table: Self::Table, index: Self::Bytes) -> Self::Bytes {
-        std::array::from_fn(|i| table[index[i] as usize % CHUNK])
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
+        from
+    }
+    #[inline(always)]
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
+        // SAFETY: as in `store`.
+        std::array::from_fn(|i| unsafe {
+            *table.add(usize::from(*index.add(i % (QUAD * PERIOD)))) as i8
+        })
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {

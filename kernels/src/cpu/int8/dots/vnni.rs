@@ -12,6 +12,7 @@ impl Dots for Vnni {
     type Sums = __m512i;
     type Bytes = __m512i;
     type Table = __m512i;
+    type Index = __m512i;
     const TOKENS: usize = 8;
 
     #[inline(always)]
@@ -41,15 +42,9 @@ impl Dots for Vnni {
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
     #[inline(always)]
-    unsafe fn inputs<const PERIOD: usize>(from: *const u8) -> Self::Bytes {
+    unsafe fn inputs(from: *const u8) -> Self::Bytes {
         // SAFETY: as in `zero`.
-        unsafe {
-            match PERIOD {
-                1 => _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
-                2 => _mm512_set1_epi64(from.cast::<i64>().read_unaligned()),
-                _ => _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())),
-            }
-        }
+        unsafe { _mm512_set1_epi32(from.cast::<i32>().read_unaligned()) }
     }
     #[inline(always)]
     unsafe fn table(from: *const u8) -> Self::Table {
@@ -57,7 +52,20 @@ impl Dots for Vnni {
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
     #[inline(always)]
-    unsafe fn look_up(table: Self::Table, index: Self::Bytes) -> Self::Bytes {
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`.
+        unsafe {
+            match PERIOD {
+                1 => _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+                2 => _mm512_set1_epi64(from.cast::<i64>().read_unaligned()),
+                4 => _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())),
+                8 => _mm512_broadcast_i64x4(_mm256_loadu_si256(from.cast())),
+                _ => _mm512_loadu_si512(from.cast()),
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
         // SAFETY: as in `zero`.
         unsafe { _mm512_permutexvar_epi8(index, table) }
     }
@@ -73,15 +81,6 @@ impl Dots for Vnni {
             let scaled = _mm512_mul_ps(_mm512_loadu_ps(from), _mm512_set1_ps(inverse));
             let bytes = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(scaled));
             _mm_storeu_si128(to.cast(), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
-        }
-    }
-    #[inline(always)]
-    unsafe fn compress(from: *const u8, mask: u64, to: *mut u8) {
-        // SAFETY: as in `zero`. Compressed in a register: the form that writes to memory takes a hundred times as long on
-        // Zen 4.
-        unsafe {
-            let bytes = _mm512_maskz_compress_epi8(mask, _mm512_loadu_si512(from.cast()));
-            _mm512_storeu_si512(to.cast(), bytes);
         }
     }
 }

@@ -1,0 +1,114 @@
+//! Kernel for rows of all columns.
+
+use std::ops::Range;
+
+use super::dots::{ByteWork, Dots, QUAD, QUAD_BYTES};
+use super::inputs::Inputs;
+use super::store::{Target, put_all};
+use super::weight::{ByteWeight, Unit};
+
+pub(super) struct Multiply<'a> {
+    pub(super) weight: &'a ByteWeight,
+    pub(super) units: Range<usize>,
+    pub(super) inputs: Inputs<'a>,
+    pub(super) target: Target<'a>,
+}
+
+impl ByteWork for Multiply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<D: Dots>(self) {
+        for unit in &self.weight.units[self.units.clone()] {
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                match unit.strips {
+                    1 => self.unit::<D, 1>(unit),
+                    _ => self.unit::<D, 2>(unit),
+                }
+            }
+        }
+    }
+}
+
+impl Multiply<'_> {
+    #[inline(always)]
+    unsafe fn unit<D: Dots, const STRIPS: usize>(&self, unit: &Unit) {
+        let n = self.inputs.scales.len();
+        let mut token = 0;
+        while token < n {
+            // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, each with its own
+            // sums, to hide the latency of a product.
+            token += unsafe {
+                match (n - token).min(D::TOKENS) {
+                    1 => self.tokens::<D, 1, 4, STRIPS>(unit, token),
+                    2 => self.tokens::<D, 2, 2, STRIPS>(unit, token),
+                    3 => self.tokens::<D, 3, 1, STRIPS>(unit, token),
+                    4..8 => self.tokens::<D, 4, 1, STRIPS>(unit, token),
+                    _ => self.tokens::<D, 8, 1, STRIPS>(unit, token),
+                }
+            };
+        }
+    }
+
+    /// Computes the outputs of a unit for `T` tokens from `token` on. Returns `T`.
+    #[inline(always)]
+    unsafe fn tokens<D: Dots, const T: usize, const CHAINS: usize, const STRIPS: usize>(
+        &self,
+        unit: &Unit,
+        token: usize,
+    ) -> usize {
+        let (weight, steps) = (self.weight, self.weight.cols.div_ceil(QUAD));
+        // SAFETY: a unit has a quad for each of its strips and steps, and inputs are padded to whole chunks; units own
+        // their rows.
+        unsafe {
+            let inputs: [*const u8; T] = self.inputs.tokens(token);
+            let mut sums = [[[D::zero(); STRIPS]; T]; CHAINS];
+            for strip in 0..STRIPS {
+                let start = D::start(weight.starts[unit.strip + strip].as_ptr());
+                for sums in &mut sums[0] {
+                    sums[strip] = start;
+                }
+            }
+            let mut weights = weight.quads.as_ptr().add(unit.first).cast::<i8>();
+            let mut step = 0;
+            while step + CHAINS <= steps {
+                for sums in &mut sums {
+                    add::<D, T, STRIPS>(weights, &inputs, step, sums);
+                    weights = weights.add(STRIPS * QUAD_BYTES);
+                    step += 1;
+                }
+            }
+            while step < steps {
+                add::<D, T, STRIPS>(weights, &inputs, step, &mut sums[0]);
+                weights = weights.add(STRIPS * QUAD_BYTES);
+                step += 1;
+            }
+            put_all::<D, T, CHAINS, STRIPS>(weight, unit, &sums, &self.inputs, token, self.target);
+        }
+        T
+    }
+}
+
+/// Adds the products of a step to the sums of all tokens.
+#[inline(always)]
+unsafe fn add<D: Dots, const T: usize, const STRIPS: usize>(
+    weights: *const i8,
+    inputs: &[*const u8; T],
+    step: usize,
+    sums: &mut [[D::Sums; STRIPS]; T],
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut w = [D::load(weights); STRIPS];
+        for (strip, w) in w.iter_mut().enumerate().skip(1) {
+            *w = D::load(weights.add(strip * QUAD_BYTES));
+        }
+        for (inputs, sums) in inputs.iter().zip(sums) {
+            let x = D::inputs(inputs.add(step * QUAD));
+            for strip in 0..STRIPS {
+                sums[strip] = D::dot(sums[strip], x, w[strip]);
+            }
+        }
+    }
+}

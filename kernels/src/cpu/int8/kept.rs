@@ -1,0 +1,136 @@
+//! Kernel for kept columns: every lane looks its inputs up in a table of 64 columns, which is a register or four. Rows that
+//! keep the same columns look them up together (Huang et al., DAC'22); others, each its own (Yao et al., AAAI'19).
+
+use std::ops::Range;
+
+use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES};
+use super::inputs::Inputs;
+use super::store::{Target, put_all};
+use super::weight::{ByteWeight, Kept};
+
+pub(super) struct Multiply<'a> {
+    pub(super) weight: &'a ByteWeight,
+    pub(super) kept: &'a Kept,
+    pub(super) units: Range<usize>,
+    pub(super) inputs: Inputs<'a>,
+    pub(super) target: Target<'a>,
+}
+
+impl ByteWork for Multiply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<D: Dots>(self) {
+        for at in self.units.clone() {
+            // SAFETY: guaranteed by the caller. Only groups that fill strips have units of two.
+            unsafe {
+                match (self.kept.period, self.weight.units[at].strips) {
+                    (1, 2) => self.unit::<D, 1, 2>(at),
+                    (1, _) => self.unit::<D, 1, 1>(at),
+                    (2, _) => self.unit::<D, 2, 1>(at),
+                    (4, _) => self.unit::<D, 4, 1>(at),
+                    (8, _) => self.unit::<D, 8, 1>(at),
+                    _ => self.unit::<D, 16, 1>(at),
+                }
+            }
+        }
+    }
+}
+
+impl Multiply<'_> {
+    #[inline(always)]
+    unsafe fn unit<D: Dots, const PERIOD: usize, const STRIPS: usize>(&self, at: usize) {
+        let n = self.inputs.scales.len();
+        let mut token = 0;
+        while token < n {
+            // SAFETY: guaranteed by the caller. Chains as in the dense kernel.
+            token += unsafe {
+                match (n - token).min(D::TOKENS) {
+                    1 => self.tokens::<D, PERIOD, 1, 4, STRIPS>(at, token),
+                    2 => self.tokens::<D, PERIOD, 2, 2, STRIPS>(at, token),
+                    3 => self.tokens::<D, PERIOD, 3, 1, STRIPS>(at, token),
+                    4..8 => self.tokens::<D, PERIOD, 4, 1, STRIPS>(at, token),
+                    _ => self.tokens::<D, PERIOD, 8, 1, STRIPS>(at, token),
+                }
+            };
+        }
+    }
+
+    /// Computes the outputs of a unit for `T` tokens from `token` on. Returns `T`.
+    #[inline(always)]
+    unsafe fn tokens<
+        D: Dots,
+        const PERIOD: usize,
+        const T: usize,
+        const CHAINS: usize,
+        const STRIPS: usize,
+    >(
+        &self,
+        at: usize,
+        token: usize,
+    ) -> usize {
+        let (weight, unit, chunks) = (self.weight, &self.weight.units[at], self.weight.chunks());
+        let offsets = &self.kept.offsets[at * chunks..(at + 1) * chunks + 1];
+        // SAFETY: offsets count the steps of every chunk, each with an index of its groups and a quad of every strip; a
+        // token has a chunk of inputs for each; units own their rows.
+        unsafe {
+            let inputs: [*const u8; T] = self.inputs.tokens(token);
+            let mut sums = [[[D::zero(); STRIPS]; T]; CHAINS];
+            for strip in 0..STRIPS {
+                let start = D::start(weight.starts[unit.strip + strip].as_ptr());
+                for sums in &mut sums[0] {
+                    sums[strip] = start;
+                }
+            }
+            let mut weights = weight.quads.as_ptr().add(unit.first).cast::<i8>();
+            let mut index = self.kept.index.as_ptr().add(offsets[0] as usize * PERIOD * QUAD);
+            for chunk in 0..chunks {
+                let mut left = (offsets[chunk + 1] - offsets[chunk]) as usize;
+                let mut tables = [D::table(inputs[0].add(chunk * CHUNK)); T];
+                for t in 1..T {
+                    tables[t] = D::table(inputs[t].add(chunk * CHUNK));
+                }
+                while left >= CHAINS {
+                    for sums in &mut sums {
+                        add::<D, PERIOD, T, STRIPS>(weights, index, &tables, sums);
+                        weights = weights.add(STRIPS * QUAD_BYTES);
+                        index = index.add(PERIOD * QUAD);
+                    }
+                    left -= CHAINS;
+                }
+                while left > 0 {
+                    add::<D, PERIOD, T, STRIPS>(weights, index, &tables, &mut sums[0]);
+                    weights = weights.add(STRIPS * QUAD_BYTES);
+                    index = index.add(PERIOD * QUAD);
+                    left -= 1;
+                }
+            }
+            put_all::<D, T, CHAINS, STRIPS>(weight, unit, &sums, &self.inputs, token, self.target);
+        }
+        T
+    }
+}
+
+/// Adds the products of a step to the sums of all tokens.
+#[inline(always)]
+unsafe fn add<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>(
+    weights: *const i8,
+    index: *const u8,
+    tables: &[D::Table; T],
+    sums: &mut [[D::Sums; STRIPS]; T],
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut w = [D::load(weights); STRIPS];
+        for (strip, w) in w.iter_mut().enumerate().skip(1) {
+            *w = D::load(weights.add(strip * QUAD_BYTES));
+        }
+        let index = D::index::<PERIOD>(index);
+        for t in 0..T {
+            let x = D::look_up::<PERIOD>(tables[t], index);
+            for strip in 0..STRIPS {
+                sums[t][strip] = D::dot(sums[t][strip], x, w[strip]);
+            }
+        }
+    }
+}
