@@ -2,7 +2,7 @@
 
 use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
 
-use super::dots::{CHUNK, OFFSET, QUAD, QUAD_BYTES};
+use super::dots::{CHUNK, OFFSET, QUAD, QUAD_BYTES, STRETCH};
 use super::weight::{ByteWeight, Form, Kept, NO_ROW, Quad, Unit, places};
 use crate::layout::TILE_ROWS;
 
@@ -12,7 +12,7 @@ const MOST_ROWS: usize = 2 * TILE_ROWS;
 impl ByteWeight {
     /// Rounds a dense `[rows, cols]` matrix to bytes, with these scales of its rows.
     pub(crate) fn dense((rows, cols): (usize, usize), values: &[f32], scales: &[f32]) -> Self {
-        let mut build = Build::new(scales);
+        let mut build = Build::new(cols, scales);
         let all: Vec<u32> = (0..rows as u32).collect();
         for rows in all.chunks(MOST_ROWS) {
             let unit = build.unit(rows.len().div_ceil(TILE_ROWS));
@@ -20,13 +20,8 @@ impl ByteWeight {
             for (place, &row) in rows.iter().enumerate() {
                 build.lanes[unit.strip + place / TILE_ROWS][place % TILE_ROWS] = row;
                 for col in 0..cols {
-                    build.put(
-                        unit,
-                        place,
-                        col / QUAD,
-                        col % QUAD,
-                        values[row as usize * cols + col],
-                    );
+                    let at = (col / QUAD, col % QUAD);
+                    build.put(unit, place, at, col, values[row as usize * cols + col]);
                 }
             }
         }
@@ -102,7 +97,7 @@ fn kept(
     period: usize,
     groups: &[Group],
 ) -> ByteWeight {
-    let mut build = Build::new(scales);
+    let mut build = Build::new(cols, scales);
     let (mut index, mut offsets, mut steps) = (Vec::new(), vec![0], 0);
     for groups in groups.chunks(period) {
         let most = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
@@ -132,7 +127,8 @@ fn kept(
                     for place in 0..group.rows.len() {
                         let value = group.values[column * group.rows.len() + place];
                         let lane = place * period + at;
-                        build.put(unit, lane, step + slot / QUAD, slot % QUAD, value);
+                        let at = (step + slot / QUAD, slot % QUAD);
+                        build.put(unit, lane, at, chunk * CHUNK, value);
                     }
                 }
             }
@@ -147,23 +143,27 @@ fn kept(
 /// A weight under construction.
 struct Build<'a> {
     row_scales: &'a [f32],
+    /// Number of stretches of the columns.
+    stretches: usize,
     lanes: Vec<[u32; TILE_ROWS]>,
+    /// Sums of the weights of every stretch of every strip.
     sums: Vec<[i32; TILE_ROWS]>,
     units: Vec<Unit>,
     quads: Vec<Quad>,
 }
 
 impl<'a> Build<'a> {
-    fn new(row_scales: &'a [f32]) -> Self {
+    fn new(cols: usize, row_scales: &'a [f32]) -> Self {
+        let stretches = cols.div_ceil(STRETCH * CHUNK);
         let (lanes, sums, units, quads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { row_scales, lanes, sums, units, quads }
+        Self { row_scales, stretches, lanes, sums, units, quads }
     }
 
     /// Begins a unit.
     fn unit(&mut self, strips: usize) -> Unit {
         let unit = Unit { strip: self.lanes.len(), strips, first: self.quads.len() };
         self.lanes.resize(unit.strip + strips, [NO_ROW; TILE_ROWS]);
-        self.sums.resize(unit.strip + strips, [0; TILE_ROWS]);
+        self.sums.resize((unit.strip + strips) * self.stretches, [0; TILE_ROWS]);
         self.units.push(unit);
         unit
     }
@@ -173,17 +173,25 @@ impl<'a> Build<'a> {
         self.quads.resize(self.quads.len() + steps * unit.strips, Quad::ZERO);
     }
 
-    /// Writes a weight of a unit, rounded; its lane counts through all strips.
-    fn put(&mut self, unit: Unit, lane: usize, step: usize, slot: usize, value: f32) {
+    /// Writes a weight of a unit, rounded, to a slot of a step; its lane counts through all strips, and `col` is in its chunk.
+    fn put(
+        &mut self,
+        unit: Unit,
+        lane: usize,
+        (step, slot): (usize, usize),
+        col: usize,
+        value: f32,
+    ) {
         let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
         let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
         let byte = byte(value, scale);
-        self.sums[unit.strip + strip][lane] += i32::from(byte);
+        let stretch = (unit.strip + strip) * self.stretches + col / (STRETCH * CHUNK);
+        self.sums[stretch][lane] += i32::from(byte);
         self.quads[unit.first + step * unit.strips + strip].0[lane * QUAD + slot] = byte;
     }
 
     fn finish(self, (rows, cols): (usize, usize), form: Form) -> ByteWeight {
-        let Self { row_scales, lanes, sums, units, quads } = self;
+        let Self { row_scales, lanes, sums, units, quads, .. } = self;
         let scale = |row: u32| if row == NO_ROW { 0.0 } else { row_scales[row as usize] };
         let scales = lanes.iter().map(|lanes| lanes.map(scale)).collect();
         let starts = sums.into_iter().map(|sums| sums.map(|sum| -OFFSET * sum)).collect();

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::dots::{ByteWork, Dots, QUAD, QUAD_BYTES};
+use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, put_all};
+use super::store::{Target, Totals, started};
 use super::weight::{ByteWeight, Unit};
 
 pub(super) struct Multiply<'a> {
@@ -34,7 +34,7 @@ impl ByteWork for Multiply<'_> {
 impl Multiply<'_> {
     #[inline(always)]
     unsafe fn unit<D: Dots, const STRIPS: usize>(&self, unit: &Unit) {
-        let n = self.inputs.scales.len();
+        let n = self.inputs.count();
         let mut token = 0;
         while token < n {
             // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, each with its own
@@ -63,28 +63,27 @@ impl Multiply<'_> {
         // their rows.
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(token);
-            let mut sums = [[[D::zero(); STRIPS]; T]; CHAINS];
-            for strip in 0..STRIPS {
-                let start = D::start(weight.starts[unit.strip + strip].as_ptr());
-                for sums in &mut sums[0] {
-                    sums[strip] = start;
-                }
-            }
+            let mut totals = Totals::<T, STRIPS>::ZERO;
             let mut weights = weight.quads.as_ptr().add(unit.first).cast::<i8>();
             let mut step = 0;
-            while step + CHAINS <= steps {
-                for sums in &mut sums {
-                    add::<D, T, STRIPS>(weights, &inputs, step, sums);
+            for stretch in 0..weight.stretches() {
+                let end = steps.min((stretch + 1) * STRETCH * CHUNK / QUAD);
+                let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, stretch);
+                while step + CHAINS <= end {
+                    for sums in &mut sums {
+                        add::<D, T, STRIPS>(weights, &inputs, step, sums);
+                        weights = weights.add(STRIPS * QUAD_BYTES);
+                        step += 1;
+                    }
+                }
+                while step < end {
+                    add::<D, T, STRIPS>(weights, &inputs, step, &mut sums[0]);
                     weights = weights.add(STRIPS * QUAD_BYTES);
                     step += 1;
                 }
+                totals.add::<D, CHAINS>(&sums, &self.inputs, token, stretch);
             }
-            while step < steps {
-                add::<D, T, STRIPS>(weights, &inputs, step, &mut sums[0]);
-                weights = weights.add(STRIPS * QUAD_BYTES);
-                step += 1;
-            }
-            put_all::<D, T, CHAINS, STRIPS>(weight, unit, &sums, &self.inputs, token, self.target);
+            totals.put::<D>(weight, unit, token, self.target);
         }
         T
     }

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES};
+use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, put_all};
+use super::store::{Target, Totals, started};
 use super::weight::{ByteWeight, Kept};
 
 pub(super) struct Multiply<'a> {
@@ -40,7 +40,7 @@ impl ByteWork for Multiply<'_> {
 impl Multiply<'_> {
     #[inline(always)]
     unsafe fn unit<D: Dots, const PERIOD: usize, const STRIPS: usize>(&self, at: usize) {
-        let n = self.inputs.scales.len();
+        let n = self.inputs.count();
         let mut token = 0;
         while token < n {
             // SAFETY: guaranteed by the caller. Chains as in the dense kernel.
@@ -75,37 +75,35 @@ impl Multiply<'_> {
         // token has a chunk of inputs for each; units own their rows.
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(token);
-            let mut sums = [[[D::zero(); STRIPS]; T]; CHAINS];
-            for strip in 0..STRIPS {
-                let start = D::start(weight.starts[unit.strip + strip].as_ptr());
-                for sums in &mut sums[0] {
-                    sums[strip] = start;
-                }
-            }
+            let mut totals = Totals::<T, STRIPS>::ZERO;
             let mut weights = weight.quads.as_ptr().add(unit.first).cast::<i8>();
             let mut index = self.kept.index.as_ptr().add(offsets[0] as usize * PERIOD * QUAD);
-            for chunk in 0..chunks {
-                let mut left = (offsets[chunk + 1] - offsets[chunk]) as usize;
-                let mut tables = [D::table(inputs[0].add(chunk * CHUNK)); T];
-                for t in 1..T {
-                    tables[t] = D::table(inputs[t].add(chunk * CHUNK));
-                }
-                while left >= CHAINS {
-                    for sums in &mut sums {
-                        add::<D, PERIOD, T, STRIPS>(weights, index, &tables, sums);
+            for stretch in 0..weight.stretches() {
+                let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, stretch);
+                for chunk in stretch * STRETCH..chunks.min((stretch + 1) * STRETCH) {
+                    let mut left = (offsets[chunk + 1] - offsets[chunk]) as usize;
+                    let mut tables = [D::table(inputs[0].add(chunk * CHUNK)); T];
+                    for t in 1..T {
+                        tables[t] = D::table(inputs[t].add(chunk * CHUNK));
+                    }
+                    while left >= CHAINS {
+                        for sums in &mut sums {
+                            add::<D, PERIOD, T, STRIPS>(weights, index, &tables, sums);
+                            weights = weights.add(STRIPS * QUAD_BYTES);
+                            index = index.add(PERIOD * QUAD);
+                        }
+                        left -= CHAINS;
+                    }
+                    while left > 0 {
+                        add::<D, PERIOD, T, STRIPS>(weights, index, &tables, &mut sums[0]);
                         weights = weights.add(STRIPS * QUAD_BYTES);
                         index = index.add(PERIOD * QUAD);
+                        left -= 1;
                     }
-                    left -= CHAINS;
                 }
-                while left > 0 {
-                    add::<D, PERIOD, T, STRIPS>(weights, index, &tables, &mut sums[0]);
-                    weights = weights.add(STRIPS * QUAD_BYTES);
-                    index = index.add(PERIOD * QUAD);
-                    left -= 1;
-                }
+                totals.add::<D, CHAINS>(&sums, &self.inputs, token, stretch);
             }
-            put_all::<D, T, CHAINS, STRIPS>(weight, unit, &sums, &self.inputs, token, self.target);
+            totals.put::<D>(weight, unit, token, self.target);
         }
         T
     }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use super::dots::{ByteIsa, dispatch};
-use super::inputs::{Inputs, quantize, stride};
+use super::inputs::{Inputs, quantize, stretches, stride};
 use super::store::{Reorder, Target};
 use super::weight::{ByteWeight, Form};
 use super::{dense, kept};
@@ -18,7 +18,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Fewest tokens of a block, so that the weights need not come from far for every few of them.
 const BLOCK_TOKENS: Range<usize> = 16..128;
 
-/// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each token by its own scale.
+/// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each stretch of a token by its own
+/// scale.
 ///
 /// # Panics
 /// Panics if slices do not have these lengths, which callers check.
@@ -90,13 +91,13 @@ impl Call<'_> {
 
 /// Calls `use_them` with `x [n, cols]` in bytes.
 fn with_inputs(isa: ByteIsa, x: &[f32], cols: usize, n: usize, use_them: impl FnOnce(Inputs<'_>)) {
-    let stride = stride(cols);
+    let (stride, stretches) = (stride(cols), stretches(cols));
     // Bytes in memory that is aligned and kept between calls, as floats are.
-    with_scratch(n * stride / 4 + n, |scratch| {
+    with_scratch(n * stride / 4 + n * stretches, |scratch| {
         let (bytes, scales) = scratch.split_at_mut(n * stride / 4);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(bytes);
         quantize(isa, x, cols, bytes, scales);
-        use_them(Inputs { bytes, stride, scales });
+        use_them(Inputs { bytes, stride, scales, stretches });
     });
 }
 

@@ -7,31 +7,82 @@ use crate::cpu::parallel::Shared;
 use crate::cpu::simd::Simd;
 use crate::layout::TILE_ROWS;
 
-/// Adds the chains of sums of a unit up and stores them, for the `T` tokens from `token` on.
-///
-/// # Safety
-/// Same as for [`Dots`]; the target must have the rows of the unit, which no other thread writes.
-#[inline(always)]
-pub(super) unsafe fn put_all<D: Dots, const T: usize, const CHAINS: usize, const STRIPS: usize>(
-    weight: &ByteWeight,
-    unit: &Unit,
-    sums: &[[[D::Sums; STRIPS]; T]; CHAINS],
-    inputs: &Inputs<'_>,
-    token: usize,
-    target: Target<'_>,
-) {
-    for strip in 0..STRIPS {
-        let outputs = Outputs::of(weight, unit.strip + strip, target);
+/// Sums of the stretches so far, scaled, of the `T` tokens from `token` on.
+pub(super) struct Totals<const T: usize, const STRIPS: usize>([[[f32; TILE_ROWS]; STRIPS]; T]);
+
+impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
+    pub(super) const ZERO: Self = Self([[[0.0; TILE_ROWS]; STRIPS]; T]);
+
+    /// Adds the sums of a stretch, of all chains.
+    ///
+    /// # Safety
+    /// Same as for [`Dots`].
+    #[inline(always)]
+    pub(super) unsafe fn add<D: Dots, const CHAINS: usize>(
+        &mut self,
+        sums: &[[[D::Sums; STRIPS]; T]; CHAINS],
+        inputs: &Inputs<'_>,
+        token: usize,
+        stretch: usize,
+    ) {
         for t in 0..T {
-            // SAFETY: guaranteed by the caller.
-            unsafe {
-                let mut sum = sums[0][t][strip];
-                for chain in &sums[1..] {
-                    sum = D::add(sum, chain[t][strip]);
+            let scale = inputs.scale(token + t, stretch);
+            for strip in 0..STRIPS {
+                // SAFETY: guaranteed by the caller.
+                unsafe {
+                    let mut sum = sums[0][t][strip];
+                    for chain in &sums[1..] {
+                        sum = D::add(sum, chain[t][strip]);
+                    }
+                    D::scaled(self.0[t][strip].as_mut_ptr(), sum, scale);
                 }
-                outputs.put::<D>(sum, inputs.scales[token + t], token + t);
             }
         }
+    }
+
+    /// Stores the outputs of a unit.
+    ///
+    /// # Safety
+    /// Same as for [`Dots`]; the target must have the rows of the unit, which no other thread writes.
+    #[inline(always)]
+    pub(super) unsafe fn put<D: Dots>(
+        &self,
+        weight: &ByteWeight,
+        unit: &Unit,
+        token: usize,
+        target: Target<'_>,
+    ) {
+        for strip in 0..STRIPS {
+            let outputs = Outputs::of(weight, unit.strip + strip, target);
+            for t in 0..T {
+                // SAFETY: guaranteed by the caller.
+                unsafe { outputs.put::<D>(&self.0[t][strip], token + t) };
+            }
+        }
+    }
+}
+
+/// Returns the sums of a unit before the first product of a stretch.
+///
+/// # Safety
+/// Same as for [`Dots`].
+#[inline(always)]
+pub(super) unsafe fn started<D: Dots, const T: usize, const CHAINS: usize, const STRIPS: usize>(
+    weight: &ByteWeight,
+    unit: &Unit,
+    stretch: usize,
+) -> [[[D::Sums; STRIPS]; T]; CHAINS] {
+    // SAFETY: guaranteed by the caller; every strip has starts for every stretch.
+    unsafe {
+        let mut sums = [[[D::zero(); STRIPS]; T]; CHAINS];
+        for strip in 0..STRIPS {
+            let at = (unit.strip + strip) * weight.stretches() + stretch;
+            let start = D::start(weight.starts[at].as_ptr());
+            for sums in &mut sums[0] {
+                sums[strip] = start;
+            }
+        }
+        sums
     }
 }
 
@@ -74,18 +125,17 @@ impl<'a> Outputs<'a> {
         Self { lanes, scales: &weight.scales[strip], bias, target, straight }
     }
 
-    /// Stores the sums of a token whose inputs have this scale.
+    /// Stores the sums of a token.
     ///
     /// # Safety
-    /// As for [`put_all`].
+    /// As for [`Totals::put`].
     #[inline(always)]
-    unsafe fn put<D: Dots>(&self, sums: D::Sums, scale: f32, token: usize) {
+    unsafe fn put<D: Dots>(&self, sums: &[f32; TILE_ROWS], token: usize) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let (mut whole, mut out) = ([0_i32; TILE_ROWS], [0.0_f32; TILE_ROWS]);
-            D::store(whole.as_mut_ptr(), sums);
+            let mut out = [0.0_f32; TILE_ROWS];
             for lane in 0..TILE_ROWS {
-                out[lane] = whole[lane] as f32 * (self.scales[lane] * scale) + self.bias[lane];
+                out[lane] = sums[lane] * self.scales[lane] + self.bias[lane];
             }
             if self.target.store.activation == Activation::Relu {
                 for at in (0..TILE_ROWS).step_by(D::Floats::LANES) {

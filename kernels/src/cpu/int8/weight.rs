@@ -1,4 +1,4 @@
-use super::dots::{CHUNK, QUAD_BYTES};
+use super::dots::{CHUNK, QUAD_BYTES, STRETCH};
 use crate::layout::TILE_ROWS;
 
 /// Row of a lane that no row fills.
@@ -16,7 +16,7 @@ pub(crate) struct ByteWeight {
     pub(super) lanes: Vec<[u32; TILE_ROWS]>,
     /// Scale of every lane.
     pub(super) scales: Vec<[f32; TILE_ROWS]>,
-    /// Minus the offset of inputs times the sum of a row's weights, for every lane.
+    /// Minus the offset of inputs times the sum of a row's weights, for every lane of every stretch of every strip.
     pub(super) starts: Vec<[i32; TILE_ROWS]>,
     pub(super) units: Vec<Unit>,
     /// Lane of every row, counted through all strips; empty if lanes are in the order of the rows.
@@ -93,6 +93,11 @@ impl ByteWeight {
         self.cols.div_ceil(CHUNK)
     }
 
+    /// Returns the number of stretches of the columns.
+    pub(super) fn stretches(&self) -> usize {
+        self.chunks().div_ceil(STRETCH)
+    }
+
     /// Returns the number of multiply-adds per token, with padding.
     pub(crate) fn work(&self) -> usize {
         self.quads.len() * QUAD_BYTES
@@ -104,7 +109,9 @@ impl ByteWeight {
             Form::Dense => 0,
             Form::Kept(kept) => kept.index.len() + 4 * kept.offsets.len(),
         };
-        places + QUAD_BYTES * self.quads.len() + 12 * TILE_ROWS * self.lanes.len()
+        places
+            + QUAD_BYTES * self.quads.len()
+            + 4 * TILE_ROWS * (2 * self.lanes.len() + self.starts.len())
     }
 
     /// Returns the name of its form, as kernel names spell it.

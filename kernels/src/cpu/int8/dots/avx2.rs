@@ -32,11 +32,15 @@ impl Dots for Avx2Bytes {
         unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
     }
     #[inline(always)]
-    unsafe fn store(to: *mut i32, sums: Self::Sums) {
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
         // SAFETY: as in `zero`.
         unsafe {
-            _mm256_storeu_si256(to.cast(), sums[0]);
-            _mm256_storeu_si256(to.add(8).cast(), sums[1]);
+            let scale = _mm256_set1_ps(scale);
+            for (half, sums) in sums.into_iter().enumerate() {
+                let to = to.add(8 * half);
+                let sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), scale, _mm256_loadu_ps(to));
+                _mm256_storeu_ps(to, sums);
+            }
         }
     }
     #[inline(always)]

@@ -24,6 +24,10 @@ pub(crate) const QUAD_BYTES: usize = QUAD * TILE_ROWS;
 /// Number of inputs in a table of [`Dots::look_up`].
 pub(crate) const CHUNK: usize = 64;
 
+/// Number of chunks whose inputs share a scale. Language models have inputs a thousand times as large as others: with one
+/// scale for all, these would round the others to zero.
+pub(crate) const STRETCH: usize = 4;
+
 /// Largest absolute value of a quantized weight or input: the range is symmetric.
 pub(crate) const MOST: i32 = 127;
 
@@ -54,8 +58,8 @@ pub(crate) trait Dots: Copy + 'static {
     /// which count only for sets that add it.
     unsafe fn start(from: *const i32) -> Self::Sums;
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums;
-    /// Stores 16 sums.
-    unsafe fn store(to: *mut i32, sums: Self::Sums);
+    /// Adds `sums · scale` to 16 floats.
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32);
     /// Loads a quad of all rows.
     unsafe fn load(from: *const i8) -> Self::Bytes;
     /// Loads four inputs for all rows.

@@ -27,18 +27,20 @@ impl Dots for ScalarBytes {
         std::array::from_fn(|i| a[i] + b[i])
     }
     #[inline(always)]
-    unsafe fn store(to: *mut i32, sums: Self::Sums) {
-        // SAFETY: guaranteed by the caller, as in every method below.
-        unsafe { to.copy_from_nonoverlapping(sums.as_ptr(), TILE_ROWS) };
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
+        for (at, sum) in sums.into_iter().enumerate() {
+            // SAFETY: guaranteed by the caller, as in every method below.
+            unsafe { *to.add(at) += sum as f32 * scale };
+        }
     }
     #[inline(always)]
     unsafe fn load(from: *const i8) -> Self::Bytes {
-        // SAFETY: as in `store`.
+        // SAFETY: as in `scaled`.
         unsafe { from.cast::<Self::Bytes>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn inputs(from: *const u8) -> Self::Bytes {
-        // SAFETY: as in `store`.
+        // SAFETY: as in `scaled`.
         std::array::from_fn(|i| unsafe { *from.add(i % QUAD) } as i8)
     }
     #[inline(always)]
@@ -51,7 +53,7 @@ impl Dots for ScalarBytes {
     }
     #[inline(always)]
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
-        // SAFETY: as in `store`.
+        // SAFETY: as in `scaled`.
         std::array::from_fn(|i| unsafe {
             *table.add(usize::from(*index.add(i % (QUAD * PERIOD)))) as i8
         })
@@ -67,7 +69,7 @@ impl Dots for ScalarBytes {
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
         for at in 0..TILE_ROWS {
-            // SAFETY: as in `store`.
+            // SAFETY: as in `scaled`.
             unsafe { *to.add(at) = (*from.add(at) * inverse).round_ties_even() as i8 as u8 };
         }
     }

@@ -32,9 +32,12 @@ impl Dots for Vnni {
         unsafe { _mm512_add_epi32(a, b) }
     }
     #[inline(always)]
-    unsafe fn store(to: *mut i32, sums: Self::Sums) {
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
         // SAFETY: as in `zero`.
-        unsafe { _mm512_storeu_si512(to.cast(), sums) }
+        unsafe {
+            let (sums, scale) = (_mm512_cvtepi32_ps(sums), _mm512_set1_ps(scale));
+            _mm512_storeu_ps(to, _mm512_fmadd_ps(sums, scale, _mm512_loadu_ps(to)));
+        }
     }
     #[inline(always)]
     unsafe fn load(from: *const i8) -> Self::Bytes {
