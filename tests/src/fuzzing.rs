@@ -18,13 +18,18 @@ pub fn packed_file(bytes: &[u8]) {
     assert!(file.entries.keys().eq(again.entries.keys()), "other parameters the second time");
     for (entry, again) in file.entries.values().zip(again.entries.values()) {
         assert_eq!((entry.layer(), entry.shape()), (again.layer(), again.shape()));
-        assert_eq!(entry.float(), again.float());
+        assert_eq!(entry.value_type(), again.value_type());
         match (entry, again) {
-            (Entry::Dense { values, .. }, Entry::Dense { values: again, .. }) => {
+            (
+                Entry::Dense { values, scales, .. },
+                Entry::Dense { values: again, scales: scales_again, .. },
+            ) => {
                 assert!(bits(values).eq(bits(again)), "other values the second time");
+                assert_eq!(scales, scales_again);
             }
             (Entry::Packed(entry), Entry::Packed(again)) => {
                 assert!(bits(entry.packed.values()).eq(bits(again.packed.values())));
+                assert_eq!(entry.scales, again.scales);
                 assert_eq!(entry.packed.mask_hash(), again.packed.mask_hash());
                 assert_eq!(entry.packed.row_order(), again.packed.row_order());
                 assert_eq!((&entry.view, entry.pattern), (&again.view, again.pattern));

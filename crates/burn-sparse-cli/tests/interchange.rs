@@ -135,6 +135,43 @@ fn two_byte_values_halve_the_file_and_hardly_move_the_metric() {
 }
 
 #[test]
+fn values_in_8_bits_run_kernels_of_8_bits_and_hardly_move_the_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trained = train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    let size = |path: &str| std::fs::metadata(folder.join(path)).unwrap().len() as f64;
+    let export =
+        ["export", "run", "--format", "packed", "--values", "w8a8", "--out", "int8.safetensors"];
+    success(folder, &export);
+    assert!(size("int8.safetensors") < 0.35 * size("run/checkpoint.safetensors"));
+    let found = json(folder, &["eval", "int8.safetensors", "--json"]);
+    assert_eq!(hashes(&found), hashes(&trained));
+    let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
+    assert!((value(&found) - value(&trained)).abs() < 0.02);
+    // Every matrix runs in 8 bits, the head that was not pruned too.
+    let layers = found["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 3);
+    for layer in layers {
+        let kernel = layer["kernel"].as_str().unwrap();
+        assert!(kernel.contains("-int8-"), "{kernel}");
+    }
+    // The same as asking for it when evaluating.
+    let at_once = json(folder, &["eval", "run", "--values", "w8a8", "--json"]);
+    assert_eq!(at_once["metric"], found["metric"]);
+    let inspected = json(folder, &["inspect", "int8.safetensors", "--json"]);
+    let types = inspected["tensors"].as_array().unwrap().iter().map(|tensor| &tensor["values"]);
+    assert_eq!(types.filter(|values| **values == "I8").count(), 3);
+    for format in ["dense", "sparse-bitmask"] {
+        let export = ["export", "run", "--format", format, "--values", "w8a8", "--out", "x"];
+        let refused = run(folder, &export);
+        assert_eq!(refused.status.code(), Some(2));
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert!(message.contains("--values w8a8 needs --format packed"), "{message}");
+    }
+    assert!(!folder.join("x").exists());
+}
+
+#[test]
 fn values_that_a_narrower_type_cannot_hold_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -1,7 +1,9 @@
 //! Files restore their contents bitwise identically, and parameters that violate their pattern are not
 //! written.
 
-use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, PackedFile, View};
+use burn_sparse_pattern::format::{
+    Entry, FloatType, FormatError, PackedEntry, PackedFile, Scales, ValueType, View, scale,
+};
 use burn_sparse_pattern::{Mask, Packed, Pattern, RowOrder, Scores, Search};
 use proptest::prelude::*;
 
@@ -111,6 +113,122 @@ proptest! {
             prop_assert_eq!(packed.check(&pattern).is_ok(), pattern.check(&mask, None).is_ok());
         }
     }
+}
+
+/// Returns a file of one pruned weight and one dense embedding in 8 bits.
+fn in_8_bits(pattern: Pattern, rows: usize, cols: usize, sparsity: f64) -> Option<PackedFile> {
+    let (weights, mask, order) = pruned(&pattern, rows, cols, sparsity, FloatType::F32)?;
+    let mut packed = Packed::pack(&pattern, &weights, &mask, order.as_ref()).unwrap();
+    let scales = packed.scales();
+    packed.round(&scales);
+    let view = View::Linear { rows, cols };
+    let mut entry = entry(pattern, view, packed, FloatType::F32);
+    if let Entry::Packed(entry) = &mut entry {
+        entry.scales = Some(scales);
+    }
+    let mut file = file(entry);
+    let (layer, shape, mut values) = ("Embedding".into(), vec![rows, cols], weights);
+    let scales = Scales::choose(0, &shape, &values);
+    scales.round(&shape, &mut values);
+    let (float, scales) = (FloatType::F32, Some(scales));
+    let embedding = Entry::Dense { layer, shape, values, float, scales };
+    file.entries.insert("embedding".into(), embedding);
+    Some(file)
+}
+
+proptest! {
+    #[test]
+    fn values_in_8_bits_come_back_to_the_bit_and_round_again_to_themselves(
+        pattern in patterns(),
+        rows in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33)],
+        cols in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33)],
+        sparsity in 0.0..0.95_f64,
+    ) {
+        let Some(file) = in_8_bits(pattern, rows, cols, sparsity) else { return Ok(()) };
+        let bytes = file.to_bytes().unwrap();
+        let read = PackedFile::read(bytes.as_slice()).unwrap();
+        prop_assert_eq!(&read, &file);
+        prop_assert_eq!(read.to_bytes().unwrap(), bytes);
+        let Entry::Packed(entry) = &read.entries["w"] else { panic!("not packed") };
+        prop_assert_eq!(read.entries["w"].value_type(), ValueType::Int8);
+        let mut again = entry.packed.clone();
+        again.round(entry.scales.as_ref().unwrap());
+        prop_assert_eq!(&again, &entry.packed);
+    }
+}
+
+#[test]
+fn the_scale_of_a_row_rounds_with_the_least_squared_error() {
+    let error = |values: &[f32], scale: f32| -> f64 {
+        let rounded = |value: f32| (value / scale).round().clamp(-127.0, 127.0) * scale;
+        values.iter().map(|&value| f64::from(value - rounded(value)).powi(2)).sum()
+    };
+    let values: Vec<f32> =
+        (0..500).map(|i| ((i * 7919 + 13) % 1009) as f32 / 504.5 - 1.0).collect();
+    let largest = values.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    let found = scale(&values);
+    assert!(error(&values, found) <= error(&values, largest / 127.0));
+    assert!(error(&values, found) < 1e-5 * values.len() as f64);
+    // A row of one magnitude is exact.
+    assert_eq!(scale(&[0.5, -0.5, 0.0]), 0.5 / 127.0);
+    // Rows of zeros, and of numbers too small for a scale, round to zero.
+    assert_eq!(scale(&[0.0; 3]), 0.0);
+    assert_eq!(scale(&[]), 0.0);
+    assert_eq!(scale(&[f32::MIN_POSITIVE]), 0.0);
+}
+
+#[test]
+fn malformed_values_in_8_bits_are_refused_by_name() {
+    let file = in_8_bits(Pattern::Balanced { block: 4 }, 3, 8, 0.5).unwrap();
+    let bytes = file.to_bytes().unwrap();
+    let refused = |bytes: &[u8], words: &[&str]| {
+        let error = PackedFile::read(bytes).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}: {words:?}");
+    };
+    let header_end = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..header_end]).unwrap().to_string();
+    let offset = |name: &str| -> usize {
+        let json: serde_json::Value = serde_json::from_str(&header).unwrap();
+        header_end + json[name]["data_offsets"][0].as_u64().unwrap() as usize
+    };
+    for (value, found) in
+        [(-1.0, "-1"), (f32::NAN, "NaN"), (f32::INFINITY, "inf"), (1e-40, "1e-40")]
+    {
+        for name in ["w.scales", "embedding.scales"] {
+            let mut wrong = bytes.clone();
+            wrong[offset(name)..][..4].copy_from_slice(&f32::to_le_bytes(value));
+            refused(
+                &wrong,
+                &[name.split('.').next().unwrap(), "scale 0", found.trim_end_matches("e-40")],
+            );
+        }
+    }
+    for name in ["w.values", "embedding"] {
+        let mut wrong = bytes.clone();
+        wrong[offset(name)] = 0x80;
+        refused(&wrong, &[name, "-128"]);
+    }
+    let edited = |from: &str, to: &str| {
+        assert!(header.contains(from) && from.len() == to.len(), "{header}");
+        let mut wrong = bytes.clone();
+        wrong[8..header_end].copy_from_slice(header.replace(from, to).as_bytes());
+        wrong
+    };
+    refused(&edited("scales_axis\\\":0", "scales_axis\\\":7"), &["embedding", "axis 7"]);
+    refused(
+        &edited("scales_axis\\\":0", "scales_axis\\\":1"),
+        &["embedding.scales", "3 scales, expected 8"],
+    );
+    refused(&edited("\"w.scales", "\"w.scalez"), &["w.scales", "is missing"]);
+    refused(&edited("version\":\"2", "version\":\"3"), &["burn-sparse.version", "`1` or `2`"]);
+    let dense = edited("scales_axis", "scales_axid");
+    refused(&dense, &["scales_axid"]);
+
+    let mut short = file.clone();
+    if let Some(Entry::Packed(entry)) = short.entries.get_mut("w") {
+        entry.scales.as_mut().unwrap().pop();
+    }
+    assert!(short.to_bytes().unwrap_err().to_string().contains("2 scales, expected 3"));
 }
 
 #[test]

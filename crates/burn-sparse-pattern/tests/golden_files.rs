@@ -1,4 +1,4 @@
-//! Files of version 1, compared byte by byte: a file that was written once must stay readable forever.
+//! Files of versions 1 and 2, compared byte by byte: a file that was written once must stay readable forever.
 //!
 //! `BLESS=1 cargo test --test golden_files` rewrites them, which only a new version of the format may
 //! require. A reader in another language, written from the specification alone, reads the same files
@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, View};
+use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, Scales, View};
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
 const ROWS: usize = 6;
@@ -35,6 +35,36 @@ fn golden(pattern: &str, float: FloatType) -> PackedFile {
     }
 }
 
+/// Returns the file in 8 bits: of the packed weight, and of a dense embedding.
+fn golden_in_8_bits(pattern: &str) -> PackedFile {
+    let mut file = golden(pattern, FloatType::F32);
+    if let Some(Entry::Packed(entry)) = file.entries.get_mut("fc.weight") {
+        let scales = entry.packed.scales();
+        entry.packed.round(&scales);
+        entry.scales = Some(scales);
+    }
+    let (layer, shape, mut values) = ("Embedding".to_string(), vec![ROWS, COLS], weights());
+    let scales = Scales::choose(0, &shape, &values);
+    scales.round(&shape, &mut values);
+    let (float, scales) = (FloatType::F32, Some(scales));
+    let entry = Entry::Dense { layer, shape, values, float, scales };
+    file.entries.insert("embedding.weight".into(), entry);
+    file
+}
+
+/// Compares a file with its golden bytes, and returns the unpacked weight.
+fn compare(name: &str, file: &PackedFile) -> Vec<f32> {
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path(name), file.to_bytes().unwrap()).unwrap();
+    }
+    let bytes = std::fs::read(path(name)).unwrap();
+    let read = PackedFile::read(bytes.as_slice()).unwrap();
+    assert_eq!(read, *file, "{name}");
+    assert!(read.to_bytes().unwrap() == bytes, "{name} is written otherwise");
+    let Entry::Packed(packed) = &read.entries["fc.weight"] else { panic!("not packed") };
+    packed.packed.unpack()
+}
+
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -54,17 +84,19 @@ fn every_layout_is_written_and_read_as_ever() {
         ("block-wise", "block-wise(block=3)", FloatType::F32),
         ("hinm", "hinm(vector=3,keep=1,of=2)", FloatType::F32),
     ] {
-        let file = golden(pattern, float);
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(path(name), file.to_bytes().unwrap()).unwrap();
-        }
-        let bytes = std::fs::read(path(name)).unwrap();
-        let read = PackedFile::read(bytes.as_slice()).unwrap();
-        assert_eq!(read, file, "{name}");
-        assert!(read.to_bytes().unwrap() == bytes, "{name} is written otherwise");
-        let Entry::Packed(packed) = &read.entries["fc.weight"] else { panic!("not packed") };
-        let found = packed.packed.unpack();
+        let found = compare(name, &golden(pattern, float));
         assert!(found.iter().zip(weights()).all(|(found, w)| *found == 0.0 || *found == w));
+    }
+    for (name, pattern) in [
+        ("unstructured-int8", "unstructured"),
+        ("balanced-int8", "balanced(block=4)"),
+        ("shfl-bw-int8", "shfl-bw(vector=4,equal_groups=false)"),
+        ("hinm-int8", "hinm(vector=3,keep=1,of=2)"),
+    ] {
+        let found = compare(name, &golden_in_8_bits(pattern));
+        // Half a step of the largest weight.
+        let near = |found: f32, weight: f32| found == 0.0 || (found - weight).abs() <= 3.75 / 254.0;
+        assert!(found.iter().zip(weights()).all(|(found, weight)| near(*found, weight)), "{name}");
     }
 }
 

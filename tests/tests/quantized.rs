@@ -1,0 +1,159 @@
+//! Tests of weights in 8 bits: what runs, how near its results are, and what is refused.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_sparse::checkpoint::{Checkpoint, Entry, Format, ValueType};
+use burn_sparse::nn::attention::{MhaInput, MultiHeadAttentionConfig};
+use burn_sparse::nn::{
+    Activation, EmbeddingConfig, LinearConfig, LstmConfig, QuantizedParam, record_dispatch,
+};
+use burn_sparse::pattern::Pattern;
+use burn_sparse::prune::PruneConfig;
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Weights};
+use burn_sparse_run::pretrained::prune_folder;
+use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors, folder, llama_tensors};
+
+fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    let device = Device::flex();
+    device.seed(3);
+    Tensor::random(shape, burn::tensor::Distribution::Normal(0.0, 1.0), &device)
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().try_into_vec().unwrap()
+}
+
+/// Asserts that outputs are within 5 % of the largest one; the kernels' own tests are exact.
+fn assert_near(found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len());
+    let largest = expected.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() <= 0.05 * largest, "{found} {expected} of {largest}");
+    }
+}
+
+fn kernels(run: impl FnOnce()) -> Vec<String> {
+    record_dispatch(run).1.iter().map(|ran| ran.choice.to_string()).collect()
+}
+
+#[test]
+fn an_unpruned_layer_in_8_bits_is_near_the_layer_in_floats() {
+    let device = Device::flex();
+    for (inputs, outputs) in [(64, 48), (31, 33), (1, 5), (300, 1)] {
+        let dense = LinearConfig::new(inputs, outputs).init(&device);
+        let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+        assert_eq!(checkpoint.entries()["weight"].value_type(), ValueType::Int8);
+        let layer = checkpoint.load(dense.clone()).unwrap();
+        assert!(layer.weight.reparameterization::<QuantizedParam>().is_some());
+        assert!(format!("{layer}").contains(&format!("d_input: {inputs}, d_output: {outputs}")));
+        for tokens in [1, 7, 40] {
+            let x = random([tokens, inputs]);
+            for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
+                let expected = values(dense.forward_activated(x.clone(), activation));
+                assert_near(&values(layer.forward_activated(x.clone(), activation)), &expected);
+            }
+            let kernels = kernels(|| drop(layer.forward(x)));
+            assert!(kernels[0].starts_with("flex-dense-int8-"), "{kernels:?}");
+        }
+        // Anything else reads the rounded floats.
+        let read = values(layer.weight.val());
+        let Entry::Dense { values, .. } = &checkpoint.entries()["weight"] else { panic!() };
+        assert_eq!(&read, values);
+    }
+}
+
+#[test]
+fn training_devices_read_floats() {
+    let device = Device::flex().autodiff();
+    let dense = LinearConfig::new(32, 32).init(&device);
+    let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+    let layer = checkpoint.load(dense).unwrap();
+    assert!(layer.weight.reparameterization::<QuantizedParam>().is_none());
+    let loss = layer.forward(Tensor::<2>::ones([4, 32], &device)).sum();
+    assert!(layer.weight.val().grad(&loss.backward()).is_some());
+}
+
+#[test]
+fn query_key_and_value_run_as_one_in_8_bits() {
+    let device = Device::flex();
+    let dense = MultiHeadAttentionConfig::new(64, 4).init(&device);
+    let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+    let layer = checkpoint.load(dense.clone()).unwrap();
+    let x = random([2, 9, 64]);
+    let expected = values(dense.forward(MhaInput::self_attn(x.clone())).context);
+    assert_near(&values(layer.forward(MhaInput::self_attn(x.clone())).context), &expected);
+    let kernels = kernels(|| drop(layer.forward(MhaInput::self_attn(x))));
+    assert_eq!(kernels.len(), 4);
+    assert!(kernels.iter().all(|kernel| kernel.contains("-int8-")), "{kernels:?}");
+}
+
+#[test]
+fn gates_of_an_lstm_run_in_8_bits() {
+    let device = Device::flex();
+    let dense = LstmConfig::new(48, 32, true).init(&device);
+    let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+    let layer = checkpoint.load(dense.clone()).unwrap();
+    let x = random([2, 11, 48]);
+    let expected = values(dense.forward(x.clone(), None).0);
+    assert_near(&values(layer.forward(x.clone(), None).0), &expected);
+    let kernels = kernels(|| drop(layer.forward(x, None)));
+    assert!(!kernels.is_empty() && kernels.iter().all(|kernel| kernel.contains("-int8-")));
+}
+
+#[test]
+fn an_embedding_in_8_bits_reads_rows_and_scores_tokens() {
+    let device = Device::flex();
+    let dense = EmbeddingConfig::new(37, 24).init(&device);
+    let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+    let layer = checkpoint.load(dense.clone()).unwrap();
+    assert!(format!("{layer}").contains("n_embedding: 37, d_model: 24"));
+    let tokens = TensorData::from([[0, 36, 5], [17, 17, 16]]);
+    let tokens = Tensor::<2, Int>::from_data(tokens, &device);
+    let rounded = checkpoint.load_dense(dense.clone()).unwrap();
+    assert_eq!(values(layer.forward(tokens.clone())), values(rounded.forward(tokens)));
+    let features = random([2, 3, 24]);
+    assert_near(&values(layer.scores(features.clone())), &values(dense.scores(features)));
+}
+
+#[test]
+fn pruned_and_unpruned_folders_of_pretrained_models_run_in_8_bits() {
+    let device = Device::flex();
+    let packed = tempfile::tempdir().unwrap();
+    let save = |folder: &Folder, name: &str| -> Folder {
+        let out = packed.path().join(name);
+        let checkpoint = folder.checkpoint().unwrap().with_values(ValueType::Int8).unwrap();
+        let path = folder.copy_to(&out).unwrap();
+        checkpoint.write(path, Format::Packed).unwrap();
+        Folder::open(out).unwrap()
+    };
+    let bert = folder(BERT, &bert_tensors());
+    let bert = Folder::open(bert.path()).unwrap();
+    let [floats, bytes] = [&bert, &save(&bert, "bert")].map(|folder| {
+        let model = BertEmbedder::load(folder, Weights::Packed, &device).unwrap();
+        model.embed(&["a b c", "d e a"]).unwrap().concat()
+    });
+    assert_near(&bytes, &floats);
+
+    let llama = folder(LLAMA, &llama_tensors());
+    let llama = Folder::open(llama.path()).unwrap();
+    let tokens = [1, 2, 3, 4];
+    let log_probabilities = |folder: &Folder| {
+        let model = CausalLm::load(folder, Weights::Packed, &device).unwrap();
+        let (found, ran) = record_dispatch(|| model.next_log_probabilities(&tokens).unwrap());
+        (found, ran.len(), ran.iter().all(|ran| ran.choice.to_string().contains("-int8-")))
+    };
+    let (expected, ran, _) = log_probabilities(&llama);
+    assert_eq!(ran, 0);
+    let (found, ran, in_bytes) = log_probabilities(&save(&llama, "llama"));
+    assert_near(&found, &expected);
+    // Seven matrices of two layers, and the embedding as the head.
+    assert_eq!((ran, in_bytes), (15, true));
+
+    let pruned = packed.path().join("pruned");
+    let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
+    prune_folder(&llama, &rule, 1, None, &pruned, |_| ()).unwrap();
+    let pruned = Folder::open(pruned).unwrap();
+    let (expected, _, _) = log_probabilities(&pruned);
+    let (found, ran, in_bytes) = log_probabilities(&save(&pruned, "pruned-in-bytes"));
+    assert_near(&found, &expected);
+    assert_eq!((ran, in_bytes), (15, true));
+}
