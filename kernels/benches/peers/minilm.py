@@ -1,6 +1,6 @@
 """MiniLM as we run it, dense and packed, beside ONNX Runtime in f32 and int8, in one run.
 
-    minilm.py DENSE PACKED --ours COMMAND
+    minilm.py DENSE PACKED... --ours COMMAND
 
 The graph is built here from the folder's own configuration and weights, with the operators that exporters write, and
 optimized by ONNX Runtime. Rounds take turns; a number is the median of the rounds. Prints one JSON object.
@@ -102,7 +102,7 @@ def session(path, threads):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dense", type=pathlib.Path)
-    parser.add_argument("packed", type=pathlib.Path)
+    parser.add_argument("packed", type=pathlib.Path, nargs="+")
     parser.add_argument("--ours", required=True, help="the command of the bench `pretrained`")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -118,12 +118,14 @@ def main():
             times.setdefault(cell, {}).setdefault(name, []).append(value)
 
         for _ in range(arguments.rounds):
-            command = [*shlex.split(arguments.ours), str(arguments.dense), str(arguments.packed)]
-            ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+            for folder in arguments.packed:
+                command = [*shlex.split(arguments.ours), str(arguments.dense), str(folder)]
+                ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+                for cell, found in ours.items():
+                    add(cell, "burn_sparse_dense_ms", found["dense_ms"])
+                    add(cell, f"burn_sparse_{folder.name}_ms", found["packed_ms"])
             for batch, length in CELLS:
                 cell = f"{batch}x{length}"
-                for name in ("dense_ms", "packed_ms"):
-                    add(cell, f"burn_sparse_{name}", ours[cell][name])
                 ids = np.arange(batch * length).reshape(batch, length) * 37 % 30000
                 for name, run in sessions.items():
                     add(cell, f"onnxruntime_{name}_ms", median_us(lambda: run.run(None, {"ids": ids})) / 1e3)

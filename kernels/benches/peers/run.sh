@@ -3,7 +3,7 @@
 #
 #   kernels/benches/peers/run.sh [peers.py's options] > table.md
 #   kernels/benches/peers/run.sh mnist-mlp SWEEP [mnist_mlp.py's options] > recipes/results/mnist-mlp.json
-#   kernels/benches/peers/run.sh minilm DENSE PACKED [minilm.py's options]
+#   kernels/benches/peers/run.sh minilm DENSE PACKED... [minilm.py's options]
 #
 # The first times layers, the second the models of a sweep over MNIST's MLP, the third MiniLM's folders.
 # Installs ONNX Runtime, MKL and DeepSparse (which needs older versions of the rest, so apart) from the

@@ -113,11 +113,15 @@ impl Work for Softmax<'_> {
     unsafe fn run<S: Simd>(self) {
         let Self { row, padding, scale, masked } = self;
         let len = row.len();
-        let mut most = f32::NEG_INFINITY;
-        for (at, score) in row.iter_mut().enumerate() {
-            let hidden = padding.is_some_and(|padding| padding[at]);
-            *score = if hidden { masked } else { *score * scale };
-            most = most.max(*score);
+        // SAFETY: guaranteed by the caller.
+        let mut most = unsafe { scaled::<S>(row, scale) };
+        if let Some(padding) = padding {
+            for (score, &hidden) in row.iter_mut().zip(padding) {
+                *score = if hidden { masked } else { *score };
+            }
+            // The largest may be hidden now.
+            // SAFETY: as above.
+            most = unsafe { scaled::<S>(row, 1.0) };
         }
         // SAFETY: vectors lie in the row, of which the last may be a part.
         unsafe {
@@ -147,4 +151,31 @@ impl Work for Softmax<'_> {
             }
         }
     }
+}
+
+/// Multiplies the scores of a row, and returns the largest.
+///
+/// # Safety
+/// Same as for [`Simd`].
+#[inline(always)]
+unsafe fn scaled<S: Simd>(row: &mut [f32], scale: f32) -> f32 {
+    let whole = row.len() / S::LANES * S::LANES;
+    let (vectors, rest) = row.split_at_mut(whole);
+    let mut lanes = [f32::NEG_INFINITY; 16];
+    // SAFETY: guaranteed by the caller; the vectors lie in the row.
+    unsafe {
+        let mut most = S::splat(f32::NEG_INFINITY);
+        for at in (0..whole).step_by(S::LANES) {
+            let to = vectors.as_mut_ptr().add(at);
+            let value = S::fma(S::load(to), S::splat(scale), S::zero());
+            S::store(to, value);
+            most = S::max(value, most);
+        }
+        S::store(lanes.as_mut_ptr(), most);
+    }
+    for score in rest {
+        *score *= scale;
+        lanes[0] = lanes[0].max(*score);
+    }
+    lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
