@@ -62,6 +62,17 @@ fn an_unpruned_layer_in_8_bits_is_near_the_layer_in_floats() {
 }
 
 #[test]
+fn weights_that_are_not_finite_are_refused_by_name() {
+    let device = Device::flex();
+    let mut dense = LinearConfig::new(4, 3).init(&device);
+    for wrong in [f32::NAN, f32::INFINITY] {
+        dense.weight = dense.weight.map(|weight| weight * 0.0 + wrong);
+        let error = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap_err();
+        assert!(error.to_string().contains("parameter weight"), "{error}");
+    }
+}
+
+#[test]
 fn training_devices_read_floats() {
     let device = Device::flex().autodiff();
     let dense = LinearConfig::new(32, 32).init(&device);

@@ -155,6 +155,11 @@ fn values_in_8_bits_run_kernels_of_8_bits_and_hardly_move_the_metric() {
         let kernel = layer["kernel"].as_str().unwrap();
         assert!(kernel.contains("-int8-"), "{kernel}");
     }
+    let again =
+        ["export", "int8.safetensors", "--format", "packed", "--values", "w8a8", "--out", "again"];
+    success(folder, &again);
+    let bytes = |path: &str| std::fs::read(folder.join(path)).unwrap();
+    assert!(bytes("again") == bytes("int8.safetensors"));
     // The same as asking for it when evaluating.
     let at_once = json(folder, &["eval", "run", "--values", "w8a8", "--json"]);
     assert_eq!(at_once["metric"], found["metric"]);

@@ -146,11 +146,11 @@ impl Checkpoint {
     /// them, stay as they are.
     ///
     /// # Errors
-    /// When a value would become infinite.
+    /// When a value would become infinite, or is not finite and would become an integer.
     pub fn with_values(self, values: impl Into<ValueType>) -> Result<Self, CheckpointError> {
         match values.into() {
             ValueType::Float(float) => self.with_float(float),
-            ValueType::Int8 => Ok(self.with_int8()),
+            ValueType::Int8 => self.with_int8(),
         }
     }
 
@@ -178,30 +178,41 @@ impl Checkpoint {
         Ok(self)
     }
 
-    fn with_int8(mut self) -> Self {
-        for entry in self.entries.values_mut() {
+    fn with_int8(mut self) -> Result<Self, CheckpointError> {
+        let finite = |name: &str, values: &[f32]| match values.iter().all(|value| value.is_finite())
+        {
+            true => Ok(()),
+            false => Err(CheckpointError::NotFinite { name: name.into() }),
+        };
+        for (name, entry) in &mut self.entries {
             match entry {
-                Entry::Dense { layer, shape, values, scales, .. } => {
+                // What is rounded already stays as it is, to the bit.
+                Entry::Dense { layer, shape, values, scales: scales @ None, .. } => {
                     // Rows are outputs of a linear layer, tokens of an embedding.
                     let axis = match (layer.as_str(), shape.len()) {
                         ("Linear", 2) => 1,
                         ("Embedding", 2) => 0,
                         _ => continue,
                     };
+                    finite(name, values)?;
                     let chosen = Scales::choose(axis, shape, values);
                     chosen.round(shape, values);
                     *scales = Some(chosen);
                 }
                 Entry::Packed(PackedEntry {
-                    view: View::Linear { .. }, packed, scales, ..
+                    view: View::Linear { .. },
+                    packed,
+                    scales: scales @ None,
+                    ..
                 }) => {
+                    finite(name, packed.values())?;
                     let chosen = packed.scales();
                     packed.round(&chosen);
                     *scales = Some(chosen);
                 }
-                Entry::Packed(_) => {}
+                Entry::Dense { .. } | Entry::Packed(_) => {}
             }
         }
-        self
+        Ok(self)
     }
 }

@@ -66,6 +66,12 @@ pub enum CheckpointError {
         /// Type.
         float: FloatType,
     },
+    /// A value that no integer stands for.
+    #[error("parameter {name}: holds NaN or infinity, which values of 8 bits cannot")]
+    NotFinite {
+        /// Path of the parameter.
+        name: String,
+    },
     /// The file is a burn-sparse checkpoint already.
     #[error("{} is a burn-sparse checkpoint already: use it as it is", path.display())]
     Ours {
