@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 use burn_sparse_pattern::Packed;
 
 use crate::cpu::Store;
-use crate::cpu::int8::{self, ByteIsa, ByteWeight, MOST_COLUMNS};
+use crate::cpu::int8::{self, ByteIsa, ByteWeight};
 use crate::ops::{on_cpu, tensor};
 use crate::{Activation, KernelName};
 
@@ -25,17 +25,11 @@ use crate::{Activation, KernelName};
 pub struct QuantizedWeight(Arc<ByteWeight>);
 
 impl QuantizedWeight {
-    /// Returns `true` if a reduction of this size can be summed without overflow.
-    pub fn supports(cols: usize) -> bool {
-        cols <= MOST_COLUMNS
-    }
-
     /// Rounds a packed matrix to multiples of the scales of its rows.
     ///
     /// # Panics
-    /// Panics if there are fewer scales than rows, or the reduction is not [supported](Self::supports).
+    /// Panics if there are fewer scales than rows.
     pub fn from_packed(packed: &Packed, scales: &[f32]) -> Self {
-        assert!(Self::supports(packed.cols()), "{} columns in 8 bits", packed.cols());
         Self(Arc::new(ByteWeight::packed(packed, scales)))
     }
 
@@ -44,7 +38,6 @@ impl QuantizedWeight {
     /// # Panics
     /// As [`Self::from_packed`], and if there are not `rows · cols` values.
     pub fn from_dense((rows, cols): (usize, usize), values: &[f32], scales: &[f32]) -> Self {
-        assert!(Self::supports(cols), "{cols} columns in 8 bits");
         assert_eq!(values.len(), rows * cols, "values of a {rows}x{cols} matrix");
         Self(Arc::new(ByteWeight::dense((rows, cols), values, scales)))
     }
@@ -91,9 +84,9 @@ impl QuantizedWeight {
     }
 }
 
-/// Computes `y = activation(x · Wᵀ + bias)` on the CPU with inputs rounded to 8 bits, each token by its own largest input, and
-/// exact integer sums. The error is at most half a step of the inputs times the sum of a row's magnitudes; a token that is
-/// not finite has outputs of NaN.
+/// Computes `y = activation(x · Wᵀ + bias)` on the CPU with inputs rounded to 8 bits and exact integer sums. Every 256 inputs of a
+/// token share a step, the 127th part of the largest of them. The error is at most half a step times the magnitudes of a row's
+/// weights; a token that is not finite has outputs of NaN.
 ///
 /// # Shapes
 /// - `x`: `[..., cols]`

@@ -47,16 +47,12 @@ impl Reparameterization for QuantizedParam {
 
 /// Returns `true` if the weight of an entry runs in 8 bits on a device.
 pub(super) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
-    let cols = match entry {
-        Entry::Dense { shape, scales: Some(scales), .. } if shape.len() == 2 => {
-            shape[1 - scales.axis]
-        }
-        Entry::Packed(PackedEntry { view: View::Linear { cols, .. }, scales: Some(_), .. }) => {
-            *cols
-        }
-        _ => return false,
+    let is_matrix = match entry {
+        Entry::Dense { shape, scales: Some(_), .. } => shape.len() == 2,
+        Entry::Packed(PackedEntry { view: View::Linear { .. }, scales: Some(_), .. }) => true,
+        _ => false,
     };
-    quantizes(device) && QuantizedWeight::supports(cols)
+    is_matrix && quantizes(device)
 }
 
 /// Replaces weights by those in 8 bits, by path. Weights that do not [run so](runs_in_bytes) stay as they are.

@@ -15,7 +15,7 @@ mod weight;
 
 pub(crate) use dots::ByteIsa;
 pub(crate) use run::run;
-pub(crate) use weight::{ByteWeight, MOST_COLUMNS};
+pub(crate) use weight::ByteWeight;
 
 #[cfg(test)]
 mod tests;

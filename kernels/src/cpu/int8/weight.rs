@@ -4,9 +4,6 @@ use crate::layout::TILE_ROWS;
 /// Row of a lane that no row fills.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
-/// Largest reduction for which no sum of products overflows an i32: 2^16 · 255 · 127 < 2^31.
-pub(crate) const MOST_COLUMNS: usize = 1 << 16;
-
 /// Weight of signed bytes with a scale for every row, in the order its kernels read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ByteWeight {
