@@ -1,10 +1,13 @@
 // llama.cpp on a GGUF file: tokens per second that it reads, 512 at once, and that it generates, 32 after 16.
 //
-//     NODE_PATH=MODULES node llama.mjs FILE [--threads 2]
+//     UV_THREADPOOL_SIZE=1 NODE_PATH=MODULES node llama.mjs FILE [--threads 2]
 //
-// MODULES is the folder node_modules that holds node-llama-cpp 3.22.1. Prints one JSON object with medians, and to stderr
-// the CPU backend that was loaded. What is timed is what the bench `pretrained` times of ours: any tokens, logits of the
-// last one, no sampling.
+// MODULES is the folder node_modules that holds node-llama-cpp 3.22.1. Prints one JSON object with medians, and to
+// stderr the CPU backend that was loaded. What is timed is what the bench `pretrained` times of ours: any tokens, logits
+// of the last one, no sampling.
+//
+// node-llama-cpp starts llama.cpp's threads anew for every token, from one of libuv's threads. Where several of these
+// take turns, Linux may start them all on one core, and a token takes four times as long: hence only one of libuv's.
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -20,12 +23,15 @@ const { positionals: [file], values } = parseArgs({
     options: { threads: { type: "string", default: "2" } },
 });
 const threads = Number(values.threads);
+if (process.env.UV_THREADPOOL_SIZE !== "1")
+    console.error("UV_THREADPOOL_SIZE is not 1: generation may be several times too slow");
 
 // Looks the module up as `require` does: `import` takes no notice of NODE_PATH.
 const module = createRequire(import.meta.url).resolve("node-llama-cpp");
 const { getLlama, LlamaLogLevel } = await import(pathToFileURL(module));
 const llama = await getLlama({
-    gpu: false, build: "never", skipDownload: true, progressLogs: false, maxThreads: threads, logLevel: LlamaLogLevel.error,
+    gpu: false, build: "never", skipDownload: true, progressLogs: false, maxThreads: threads,
+    logLevel: LlamaLogLevel.error,
 });
 // No mmap, so that weights may be repacked for this CPU.
 const model = await llama.loadModel({ modelPath: file, useMmap: false });
@@ -68,9 +74,8 @@ async function median(run) {
     return found.sort((a, b) => a - b)[SAMPLES >> 1];
 }
 
-const backends = process.report.getReport().sharedObjects.filter((path) => path.includes("ggml-cpu"));
-console.error(backends.map((path) => path.split("/").at(-1)).join(" "), `threads ${binding.getThreads()}`, llama.systemInfo);
+const [backend] = process.report.getReport().sharedObjects.filter((path) => path.includes("ggml-cpu"));
+console.error(backend.split("/").at(-1), `threads ${binding.getThreads()}`, llama.systemInfo);
 const rounded = (value) => Math.round(value * 10) / 10;
 console.log(JSON.stringify({ prefill: rounded(await median(read)), decode: rounded(await median(generate)) }));
 await llama.dispose();
-

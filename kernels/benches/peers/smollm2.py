@@ -99,7 +99,7 @@ def main():
     parser.add_argument("packed", type=pathlib.Path, nargs="+")
     parser.add_argument("--ours", required=True, help="the command of the bench `pretrained`")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2, help="most threads of llama.cpp")
+    parser.add_argument("--threads", type=int, default=2, help="of llama.cpp")
     parser.add_argument("--cache", type=pathlib.Path, help="keeps the GGUF files (0.9 GB) here")
     arguments = parser.parse_args()
     script = pathlib.Path(__file__).with_name("llama.mjs")
@@ -120,10 +120,10 @@ def main():
                     both = (ours[cell][f"{side}_tokens_per_second"] for cell in ("prefill", "decode"))
                     add(f"burn_sparse_{name}", path / "model.safetensors", *both)
             for kind, path in models.items():
-                # Beside node's own thread, two that spin can be slower than one: the better of both counts.
-                counts = sorted({1, arguments.threads})
-                runs = [answer(["node", str(script), str(path), "--threads", str(count)]) for count in counts]
-                add(f"llama_cpp_{kind}", path, *(max(run[cell] for run in runs) for cell in ("prefill", "decode")))
+                # Node's pool would start llama.cpp's threads from another of its own at every token, at a third of the speed.
+                node = ["env", "UV_THREADPOOL_SIZE=1", "node", str(script)]
+                found = answer([*node, str(path), "--threads", str(arguments.threads)])
+                add(f"llama_cpp_{kind}", path, found["prefill"], found["decode"])
         medians = {
             name: {cell: round(statistics.median(found), 1) for cell, found in cells.items()} | {"bytes": sizes[name]}
             for name, cells in rates.items()
