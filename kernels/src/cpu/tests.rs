@@ -2,7 +2,7 @@ use super::*;
 use crate::{Activation, Layout};
 use half::{bf16, f16};
 
-fn noise(count: usize, seed: u32) -> Vec<f32> {
+pub(super) fn noise(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let next = || {
         state = state.wrapping_mul(1664525).wrapping_add(1013904223);

@@ -27,6 +27,12 @@ pub(crate) struct ExportArguments {
 }
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
+    if arguments.values == Some(Values::W8a8) && arguments.format != ExportFormat::Packed {
+        return Err(BadUsage(
+            "--values w8a8 needs --format packed: the other forms hold floats".into(),
+        )
+        .into());
+    }
     if arguments.layout == Some(Layout::Huggingface) {
         return export_folder(arguments);
     }
@@ -48,12 +54,6 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
             .into());
         }
     };
-    if arguments.values == Some(Values::W8a8) && format != Format::Packed {
-        return Err(BadUsage(
-            "--values w8a8 needs --format packed: the other forms hold floats".into(),
-        )
-        .into());
-    }
     let (_, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
     if let Some(values) = arguments.values {
         checkpoint = checkpoint.with_values(values)?;
@@ -66,17 +66,13 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
 /// Writes a Hugging Face folder from that of a pretrained model, or of a run with one: with its shards, or with a packed
 /// checkpoint.
 fn export_folder(arguments: &ExportArguments) -> Result<(), Failure> {
-    match (arguments.format, arguments.values) {
-        (ExportFormat::Packed, _) => return export_packed_folder(arguments),
-        (ExportFormat::SparseBitmask, _) => {
+    match arguments.format {
+        ExportFormat::Packed => return export_packed_folder(arguments),
+        ExportFormat::SparseBitmask => {
             let reason = "--layout huggingface needs --format dense or packed";
             return Err(BadUsage(reason.into()).into());
         }
-        (ExportFormat::Dense, Some(Values::W8a8)) => {
-            let reason = "--values w8a8 needs --format packed: the other forms hold floats";
-            return Err(BadUsage(reason.into()).into());
-        }
-        (ExportFormat::Dense, _) => {}
+        ExportFormat::Dense => {}
     }
     let path = model_folder(arguments);
     let packed = match pretrained::folder(&path)? {

@@ -109,7 +109,7 @@ pub use entry::{Entry, PackedEntry};
 pub use error::FormatError;
 pub use float::{FloatType, ValueType};
 pub use packed_file::PackedFile;
-pub use scales::{Scales, scale};
+pub use scales::{Scales, integer, scale};
 pub use source::Source;
 pub use view::View;
 pub use write::write_parameters;

@@ -81,8 +81,8 @@ impl Packed {
     }
 }
 
-/// Returns the integer of a value. A value that was computed as one times the scale gives that integer again.
-fn integer(value: f32, scale: f32) -> i8 {
+/// Returns the integer of a value, from -127 to 127. A value that was computed as one times the scale gives that integer again.
+pub fn integer(value: f32, scale: f32) -> i8 {
     if scale == 0.0 { 0 } else { (value / scale).round_ties_even().clamp(-MOST, MOST) as i8 }
 }
 

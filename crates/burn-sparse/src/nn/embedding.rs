@@ -2,10 +2,9 @@ use burn::config::Config;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse_kernels::{Activation, quantized_linear};
+use burn_sparse_kernels::Activation;
 
-use super::dispatch::{KernelInput, dispatched};
-use super::quantized::QuantizedParam;
+use super::quantized::{QuantizedParam, multiplied};
 
 /// Configuration of an [`Embedding`].
 #[derive(Config, Debug)]
@@ -69,9 +68,8 @@ impl Embedding {
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
             && !features.is_autodiff()
         {
-            let input = KernelInput::Tokens(batch * positions);
-            dispatched(self.weight.id, &quantized.choice(), input);
-            return quantized_linear(features, quantized.weight(), None, Activation::None);
+            let id = std::iter::once(self.weight.id);
+            return multiplied(features, quantized.weight(), id, None, Activation::None);
         }
         // The embedding on the left: a transposed one would be copied at every token.
         let features = features.reshape([batch * positions, d_model]);

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use burn::tensor::module::linear;
 use burn::tensor::{Shape, Tensor};
 use burn_sparse_kernels::{
-    Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, quantized_linear,
-    select, sparse_linear_with,
+    Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, select,
+    sparse_linear_with,
 };
 
 use super::choices::{Call, LastChoice};
@@ -12,7 +12,7 @@ use super::dispatch::{KernelInput, dispatched};
 use super::inputs::reading;
 use super::linear::Linear;
 use super::packed::{PackedParam, unpacked_once};
-use super::quantized::QuantizedParam;
+use super::quantized::{QuantizedParam, multiplied};
 
 /// Linear layers that read the same input, fused to one: the gates of an LSTM, or query, key, and value. Their outputs are
 /// concatenated in the order of the layers.
@@ -94,12 +94,8 @@ impl Fused {
             FusedWeight::Dense(weight) if !few => linear(input, weight.clone(), self.bias.clone()),
             FusedWeight::Packed(weight) => self.packed(weight, input),
             FusedWeight::Quantized(weight) if !input.is_autodiff() => {
-                let tokens = input.shape().num_elements() / weight.cols().max(1);
-                let choice = Choice::Sparse { name: weight.kernel(), predicted: None };
-                for layer in &self.layers {
-                    dispatched(layer.weight.id, &choice, KernelInput::Tokens(tokens));
-                }
-                quantized_linear(input, weight, self.bias.clone(), Activation::None)
+                let ids = self.layers.iter().map(|layer| layer.weight.id);
+                multiplied(input, weight, ids, self.bias.clone(), Activation::None)
             }
             FusedWeight::Dense(_) | FusedWeight::Quantized(_) | FusedWeight::Apart => {
                 let each = |layer: &Linear| layer.forward(input.clone());

@@ -4,15 +4,15 @@ use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, KernelName, PackedTensors, Reason, quantized_linear,
-    sparse_linear_features_major, sparse_linear_with,
+    Activation, Choice, KernelName, PackedTensors, Reason, sparse_linear_features_major,
+    sparse_linear_with,
 };
 
 use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
 use super::inputs::reading;
 use super::packed::PackedParam;
-use super::quantized::QuantizedParam;
+use super::quantized::{QuantizedParam, multiplied};
 
 /// Configuration of a [`Linear`] layer.
 #[derive(Config, Debug)]
@@ -125,9 +125,8 @@ impl Linear {
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
             && !input.is_autodiff()
         {
-            let tokens = input.shape().num_elements() / quantized.weight().cols().max(1);
-            dispatched(self.weight.id, &quantized.choice(), KernelInput::Tokens(tokens));
-            return quantized_linear(input, quantized.weight(), bias, activation);
+            let id = std::iter::once(self.weight.id);
+            return multiplied(input, quantized.weight(), id, bias, activation);
         }
         if let Some(packed) = self.weight.reparameterization::<PackedParam>()
             && let Some(choice) = self.choice(&input)

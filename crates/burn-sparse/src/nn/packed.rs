@@ -131,9 +131,11 @@ impl Reparameterizer for PackInto {
         path: &str,
         param: Param<Tensor<D>>,
     ) -> (Param<Tensor<D>>, Option<PackedParam>) {
+        let Some(PackedEntry { view, pattern, packed, float, .. }) = self.weights.remove(path)
+        else {
+            return (param, None);
+        };
         let device = param.lazy_device();
-        let Some(entry) = self.weights.remove(path) else { return (param, None) };
-        let PackedEntry { view, pattern, packed, float, .. } = entry;
         let tensors = PackedTensors::from_packed(&packed, &device);
         let tensors = match float {
             FloatType::F16 if device == Device::flex() => tensors.cast(FloatDType::F16),

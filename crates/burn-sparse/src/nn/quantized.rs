@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 
-use burn::module::{Module, Param, Reparameterization, Reparameterizer};
+use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, Shape, Tensor, TensorData};
-use burn_sparse_kernels::{Choice, QuantizedWeight, quantizes};
+use burn_sparse_kernels::{Activation, Choice, QuantizedWeight, quantized_linear, quantizes};
 use burn_sparse_pattern::format::{Entry, PackedEntry, View};
+
+use super::dispatch::{KernelInput, dispatched};
 
 /// Weight of a layer in 8 bits, pruned or not: the parameter holds only the scales of its rows.
 ///
@@ -23,11 +25,21 @@ impl QuantizedParam {
     pub(super) fn weight(&self) -> &QuantizedWeight {
         &self.weight
     }
+}
 
-    /// Returns the kernel, which does not depend on the call: in 8 bits, the dense product would be slower than Burn's.
-    pub(super) fn choice(&self) -> Choice {
-        Choice::Sparse { name: self.weight.kernel(), predicted: None }
-    }
+/// Multiplies with a weight in 8 bits, and records it for the parameters `ids`. There is no choice to make: the dense product would
+/// be slower.
+pub(super) fn multiplied<const D: usize>(
+    input: Tensor<D>,
+    weight: &QuantizedWeight,
+    ids: impl Iterator<Item = ParamId>,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+) -> Tensor<D> {
+    let choice = Choice::Sparse { name: weight.kernel(), predicted: None };
+    let tokens = input.shape().num_elements() / weight.cols().max(1);
+    ids.for_each(|id| dispatched(id, &choice, KernelInput::Tokens(tokens)));
+    quantized_linear(input, weight, bias, activation)
 }
 
 impl Reparameterization for QuantizedParam {
@@ -46,7 +58,7 @@ impl Reparameterization for QuantizedParam {
 }
 
 /// Returns `true` if the weight of an entry runs in 8 bits on a device.
-pub(super) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
+fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     let is_matrix = match entry {
         Entry::Dense { shape, scales: Some(_), .. } => shape.len() == 2,
         Entry::Packed(PackedEntry { view: View::Linear { .. }, scales: Some(_), .. }) => true,

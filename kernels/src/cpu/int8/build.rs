@@ -1,8 +1,9 @@
 //! Weights of bytes from packed or dense ones.
 
+use burn_sparse_pattern::format::integer;
 use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
 
-use super::dots::{CHUNK, OFFSET, QUAD, QUAD_BYTES, STRETCH};
+use super::dots::{CHUNK, OFFSET, QUAD, STRETCH};
 use super::weight::{ByteWeight, Form, Kept, NO_ROW, Quad, Unit, places};
 use crate::layout::TILE_ROWS;
 
@@ -184,7 +185,7 @@ impl<'a> Build<'a> {
     ) {
         let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
         let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
-        let byte = byte(value, scale);
+        let byte = integer(value, scale);
         let stretch = (unit.strip + strip) * self.stretches + col / (STRETCH * CHUNK);
         self.sums[stretch][lane] += i32::from(byte);
         self.quads[unit.first + step * unit.strips + strip].0[lane * QUAD + slot] = byte;
@@ -198,11 +199,4 @@ impl<'a> Build<'a> {
         let places = places(rows, &lanes);
         ByteWeight { rows, cols, lanes, scales, starts, units, places, quads, form }
     }
-}
-
-const _: () = assert!(QUAD_BYTES == QUAD * TILE_ROWS);
-
-/// Rounds to the nearest byte, from -127 to 127.
-fn byte(value: f32, scale: f32) -> i8 {
-    if scale == 0.0 { 0 } else { (value / scale).round_ties_even().clamp(-127.0, 127.0) as i8 }
 }

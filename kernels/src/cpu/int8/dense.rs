@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, Totals, started};
+use super::store::{Target, Totals, loaded, started};
 use super::weight::{ByteWeight, Unit};
 
 pub(super) struct Multiply<'a> {
@@ -99,10 +99,7 @@ unsafe fn add<D: Dots, const T: usize, const STRIPS: usize>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        let mut w = [D::load(weights); STRIPS];
-        for (strip, w) in w.iter_mut().enumerate().skip(1) {
-            *w = D::load(weights.add(strip * QUAD_BYTES));
-        }
+        let w = loaded::<D, STRIPS>(weights);
         for (inputs, sums) in inputs.iter().zip(sums) {
             let x = D::inputs(inputs.add(step * QUAD));
             for strip in 0..STRIPS {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, Totals, started};
+use super::store::{Target, Totals, loaded, started};
 use super::weight::{ByteWeight, Kept};
 
 pub(super) struct Multiply<'a> {
@@ -119,10 +119,7 @@ unsafe fn add<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        let mut w = [D::load(weights); STRIPS];
-        for (strip, w) in w.iter_mut().enumerate().skip(1) {
-            *w = D::load(weights.add(strip * QUAD_BYTES));
-        }
+        let w = loaded::<D, STRIPS>(weights);
         let index = D::index::<PERIOD>(index);
         for t in 0..T {
             let x = D::look_up::<PERIOD>(tables[t], index);

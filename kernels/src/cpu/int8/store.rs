@@ -1,7 +1,6 @@
-use super::dots::{ByteWork, Dots};
+use super::dots::{ByteWork, Dots, QUAD_BYTES};
 use super::inputs::Inputs;
 use super::weight::{ByteWeight, NO_ROW, Unit};
-use crate::Activation;
 use crate::cpu::Store;
 use crate::cpu::parallel::Shared;
 use crate::cpu::simd::Simd;
@@ -62,6 +61,22 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
     }
 }
 
+/// Loads the quads of a step.
+///
+/// # Safety
+/// Same as for [`Dots`]; there must be a quad for every strip.
+#[inline(always)]
+pub(super) unsafe fn loaded<D: Dots, const STRIPS: usize>(from: *const i8) -> [D::Bytes; STRIPS] {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut weights = [D::load(from); STRIPS];
+        for (strip, weights) in weights.iter_mut().enumerate().skip(1) {
+            *weights = D::load(from.add(strip * QUAD_BYTES));
+        }
+        weights
+    }
+}
+
 /// Returns the sums of a unit before the first product of a stretch.
 ///
 /// # Safety
@@ -86,7 +101,7 @@ pub(super) unsafe fn started<D: Dots, const T: usize, const CHAINS: usize, const
     }
 }
 
-/// Where outputs go, and what is done to their sums on the way.
+/// Destination of outputs, with the bias and activation that are applied to their sums.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) store: Store<'a>,
@@ -103,7 +118,7 @@ struct Outputs<'a> {
     scales: &'a [f32; TILE_ROWS],
     bias: [f32; TILE_ROWS],
     target: Target<'a>,
-    /// Where the first output goes, if the others follow it.
+    /// Place of the first output, if the others follow it.
     straight: Option<usize>,
 }
 
@@ -137,14 +152,10 @@ impl<'a> Outputs<'a> {
             for lane in 0..TILE_ROWS {
                 out[lane] = sums[lane] * self.scales[lane] + self.bias[lane];
             }
-            if self.target.store.activation == Activation::Relu {
-                for at in (0..TILE_ROWS).step_by(D::Floats::LANES) {
-                    let sums = D::Floats::load(out.as_ptr().add(at));
-                    D::Floats::store(
-                        out.as_mut_ptr().add(at),
-                        D::Floats::max(D::Floats::zero(), sums),
-                    );
-                }
+            for at in (0..TILE_ROWS).step_by(D::Floats::LANES) {
+                let sums = D::Floats::load(out.as_ptr().add(at));
+                let sums = self.target.store.activate::<D::Floats>(sums, true);
+                D::Floats::store(out.as_mut_ptr().add(at), sums);
             }
             self.target.store.finish::<D::Floats>(out.as_mut_ptr(), TILE_ROWS);
             let y = self.target.y.get().add(token * self.target.stride);

@@ -5,15 +5,7 @@ use super::run;
 use super::weight::ByteWeight;
 use crate::Activation;
 use crate::cpu::Store;
-
-fn noise(count: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed;
-    let next = || {
-        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    std::iter::repeat_with(next).take(count).collect()
-}
+use crate::cpu::tests::noise;
 
 /// Returns the scales that make the largest value of every row 127.
 fn scales(values: &[f32], cols: usize) -> Vec<f32> {

@@ -110,11 +110,7 @@ impl ByteIsa {
             {
                 found.push(Self::Vnni);
             }
-            if isa != Isa::Scalar
-                && is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c")
-            {
+            if isa != Isa::Scalar && Isa::available().contains(&Isa::Avx2) {
                 found.push(Self::Avx2);
             }
         }
