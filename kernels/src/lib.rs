@@ -63,7 +63,7 @@ pub use cost::Costs;
 pub use cpu::peak_gflops;
 pub use dense::{
     BatchNormalized, Unseen, attention, batch_norm_relu, batch_norm_relu_train, dense_conv2d, gelu,
-    lstm_sequence, rms_norm, swiglu,
+    lstm_sequence, rms_norm, rotary, swiglu,
 };
 pub use kernel_name::KernelName;
 pub use layout::{Activation, Layout, PackedShape};

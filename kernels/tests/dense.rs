@@ -2,7 +2,7 @@
 
 use burn::tensor::activation::{silu, softmax};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
-use burn_sparse_kernels::{Unseen, attention, gelu, rms_norm, swiglu};
+use burn_sparse_kernels::{Unseen, attention, gelu, rms_norm, rotary, swiglu};
 
 fn noise<const D: usize>(seed: usize, shape: [usize; D], device: &Device) -> Tensor<D> {
     let value = |i: usize| ((i * 7919 + seed * 104_729) % 1009) as f32 / 100.0 - 5.0;
@@ -48,6 +48,8 @@ fn attention_is_that_of_burns_operators_whatever_the_shape() {
         (2, 3, 3, 5, 5, 31),
         (1, 6, 2, 1, 33, 8),
         (2, 4, 1, 7, 70, 32),
+        (2, 4, 2, 3, 33, 65),
+        (1, 9, 3, 4, 129, 64),
         (1, 2, 2, 130, 130, 17),
         (1, 9, 3, 65, 200, 64),
     ] {
@@ -111,5 +113,22 @@ fn llamas_operators_are_those_of_burn() {
         let halves = [0, width].map(|from| both.clone().narrow(2, from, width));
         let [gate, value] = halves;
         assert_close(swiglu(&both).unwrap(), silu(gate) * value, "swiglu");
+    }
+}
+
+#[test]
+fn rotary_is_that_of_burns_operators_on_views_too() {
+    let device = Device::flex();
+    for (positions, d_head) in [(1, 2), (1, 64), (31, 6), (3, 66), (33, 128)] {
+        let half = d_head / 2;
+        let (heads, others) = (3, 2);
+        let product = noise(10, [2, positions, heads + others, d_head], &device);
+        let x = product.narrow(2, 0, heads).swap_dims(1, 2);
+        let [cos, sin] = [11, 12].map(|seed| noise(seed, [positions, half], &device) / 5.0);
+        let table = |table: &Tensor<2>| table.clone().reshape([1, 1, positions, half]);
+        let (a, b) = (x.clone().narrow(3, 0, half), x.clone().narrow(3, half, half));
+        let first = a.clone() * table(&cos) - b.clone() * table(&sin);
+        let expected = Tensor::cat(vec![first, b * table(&cos) + a * table(&sin)], 3);
+        assert_close(rotary(&x, &cos, &sin).unwrap(), expected, "rotary");
     }
 }

@@ -41,7 +41,7 @@ pub fn attention(
     assert_eq!([key.dims(), value.dims()], [expected; 2], "attention: keys and values");
     assert!(shared > 0 && heads.is_multiple_of(shared), "attention: {shared} heads for {heads}");
     assert!(!unseen.causal || queries <= keys, "attention: {queries} queries, {keys} keys");
-    let [query, key, value] = [query, key, value].map(on_cpu);
+    let [query, key, value] = [query, key, value].map(view);
     let (query, key, value) = (query?, key?, value?);
     if batch * queries * keys * d_head == 0 {
         return None;
@@ -66,7 +66,7 @@ pub fn attention(
 }
 
 /// Returns the primitive of an f32 tensor on the CPU, with contiguous features.
-fn on_cpu(tensor: &Tensor<4>) -> Option<FlexTensor> {
+pub(super) fn view(tensor: &Tensor<4>) -> Option<FlexTensor> {
     if tensor.is_autodiff() || tensor.dtype() != DType::F32 {
         return None;
     }
@@ -76,7 +76,7 @@ fn on_cpu(tensor: &Tensor<4>) -> Option<FlexTensor> {
     Some(if is_view { tensor } else { tensor.to_contiguous() })
 }
 
-fn heads_of(tensor: &FlexTensor) -> Option<Heads<'_>> {
+pub(super) fn heads_of(tensor: &FlexTensor) -> Option<Heads<'_>> {
     let (layout, values) = (tensor.layout(), tensor.storage::<f32>());
     let strides = layout.strides();
     Some(Heads {

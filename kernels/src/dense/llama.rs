@@ -3,7 +3,8 @@
 use burn::backend::Flex;
 use burn::tensor::Tensor;
 
-use super::kernels::{Function, Rows, apply, rms_norm as normalized};
+use super::attention::{heads_of, view};
+use super::kernels::{Function, Rows, apply, rms_norm as normalized, turned};
 use crate::cpu::Isa;
 use crate::ops::{on_cpu, tensor};
 
@@ -47,5 +48,25 @@ pub fn swiglu<const D: usize>(both: &Tensor<D>) -> Option<Tensor<D>> {
     let count = a.len().checked_div(2 * width)?;
     let rows = Rows { count, width, a, b: &a[width.min(a.len())..], strides: [2 * width; 2] };
     let y = apply(Isa::detect(), Function::Swiglu, rows);
+    Some(Tensor::from_primitive::<Flex>(tensor(y, shape)))
+}
+
+/// Turns feature `i` of every head together with feature `i + d_head / 2` by the angle of its position (Su et al., "RoFormer",
+/// 2021; the half-split form of Hugging Face's Llama) in one pass on the CPU. Heads may be views of a product that holds
+/// several. Returns `None` on other devices, with autodiff, and for other types than f32.
+///
+/// # Shapes
+/// - `x` and the output: `[batch, heads, positions, d_head]`
+/// - `cos`, `sin`: `[positions, d_head / 2]`
+///
+/// # Panics
+/// Panics if shapes do not fit.
+pub fn rotary(x: &Tensor<4>, cos: &Tensor<2>, sin: &Tensor<2>) -> Option<Tensor<4>> {
+    let shape @ [_, _, positions, d_head] = x.dims();
+    let expected = [positions, d_head / 2];
+    assert!(d_head.is_multiple_of(2), "rotary: {d_head} features of a head");
+    assert_eq!([cos.dims(), sin.dims()], [expected; 2], "rotary: angles");
+    let (x, cos, sin) = (view(x)?, on_cpu(cos)?, on_cpu(sin)?);
+    let y = turned(Isa::detect(), heads_of(&x)?, cos.as_slice()?, sin.as_slice()?);
     Some(Tensor::from_primitive::<Flex>(tensor(y, shape)))
 }

@@ -13,5 +13,5 @@ pub use attention::{Unseen, attention};
 pub use batch_norm::{BatchNormalized, batch_norm_relu, batch_norm_relu_train};
 pub use conv2d::dense_conv2d;
 pub use gelu::gelu;
-pub use llama::{rms_norm, swiglu};
+pub use llama::{rms_norm, rotary, swiglu};
 pub use lstm_sequence::lstm_sequence;

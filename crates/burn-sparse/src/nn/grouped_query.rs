@@ -6,8 +6,8 @@ use burn::tensor::{Bool, Device, Int, Tensor, assert_shape};
 use burn_sparse_kernels::{Unseen, attention};
 
 use super::fused::Fusion;
+use super::key_value_cache::KeyValueCache;
 use super::linear::{Linear, LinearConfig};
-use super::mha::KeyValueCache;
 use super::rotary::Rotary;
 
 /// Configuration of a [`GroupedQueryAttention`] layer.
@@ -108,7 +108,7 @@ impl GroupedQueryAttention {
         &self,
         x: Tensor<3>,
         rotary: &Rotary,
-        cache: Option<&mut Option<KeyValueCache>>,
+        mut cache: Option<&mut Option<KeyValueCache>>,
     ) -> Tensor<3> {
         let [batch, positions, _] = x.dims();
         let layers = [&self.query, &self.key, &self.value];
@@ -120,24 +120,21 @@ impl GroupedQueryAttention {
         let heads = |from, heads| all.clone().narrow(2, from, heads).swap_dims(1, 2);
         let turned = rotary.apply(heads(0, self.n_heads + shared));
         let query = turned.clone().narrow(1, 0, self.n_heads);
-        let mut all = KeyValueCache {
-            key: turned.narrow(1, self.n_heads, shared),
-            value: heads(self.n_heads + shared, shared),
+        let key = turned.narrow(1, self.n_heads, shared);
+        let next = KeyValueCache::new(key, heads(self.n_heads + shared, shared));
+        let all = match cache.as_mut().and_then(|cache| cache.take()) {
+            Some(before) => before.append(next),
+            None => next,
         };
+        let (key, value) = (all.key(), all.value());
         if let Some(cache) = cache {
-            if let Some(before) = cache.take() {
-                all = KeyValueCache {
-                    key: Tensor::cat(vec![before.key, all.key], 2),
-                    value: Tensor::cat(vec![before.value, all.value], 2),
-                };
-            }
-            *cache = Some(all.clone());
+            *cache = Some(all);
         }
-        self.output.forward(self.context(query, all))
+        self.output.forward(self.context(query, key, value))
     }
 
     /// Attends, `[batch, heads, positions, d_head]` to `[batch, positions, heads · d_head]`.
-    fn context(&self, query: Tensor<4>, KeyValueCache { key, value }: KeyValueCache) -> Tensor<3> {
+    fn context(&self, query: Tensor<4>, key: Tensor<4>, value: Tensor<4>) -> Tensor<3> {
         let [batch, heads, positions, d_head] = query.dims();
         let [_, shared, seen, _] = key.dims();
         let unseen = Unseen { padding: None, score: f32::NEG_INFINITY, causal: true };

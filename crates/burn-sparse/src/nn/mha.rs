@@ -6,6 +6,7 @@ use burn::tensor::{Bool, Device, Tensor, assert_shape};
 use burn_sparse_kernels::{Unseen, attention};
 
 use super::fused::Fusion;
+use super::key_value_cache::KeyValueCache;
 use super::linear::Linear;
 use super::mha_cache::MhaCache;
 
@@ -130,13 +131,6 @@ pub struct MhaOutput {
     pub context: Tensor<3>,
 }
 
-/// Keys and values of all heads, `[batch, heads, positions, d_k]` each: a key/value cache.
-#[derive(Debug, Clone)]
-pub struct KeyValueCache {
-    pub(super) key: Tensor<4>,
-    pub(super) value: Tensor<4>,
-}
-
 impl MhaInput {
     /// Makes the input of self-attention.
     ///
@@ -205,7 +199,7 @@ impl MultiHeadAttention {
                 let query = self.split_heads(self.query.forward(query));
                 let key = self.split_heads(self.key.forward(key));
                 let value = self.split_heads(self.value.forward(value));
-                (query, KeyValueCache { key, value })
+                (query, KeyValueCache::new(key, value))
             }
         };
         self.attend(query, &cache, &mask)
@@ -227,7 +221,7 @@ impl MultiHeadAttention {
         let (query, memory) = self.project(input.query);
         let padding = input.mask.pad.as_ref();
         let unseen = Unseen { padding, score: self.min_float as f32, causal: false };
-        match attention(&query, &memory.key, &memory.value, unseen) {
+        match attention(&query, &memory.key(), &memory.value(), unseen) {
             Some(context) => self.output.forward(context),
             None => self.attend(query, &memory, &input.mask).context,
         }
@@ -249,7 +243,7 @@ impl MultiHeadAttention {
         let query = cache.query.forward(query, |x| heads(&self.query, x));
         let key = cache.key.forward(key, |x| heads(&self.key, x));
         let value = cache.value.forward(value, |x| heads(&self.value, x));
-        let (weights, context) = self.context(query, &KeyValueCache { key, value }, &mask);
+        let (weights, context) = self.context(query, &KeyValueCache::new(key, value), &mask);
         let context = cache.output.forward(context, |x| self.output.forward(x));
         MhaOutput { weights, context }
     }
@@ -266,10 +260,7 @@ impl MultiHeadAttention {
         assert_shape!(input, [_, 1, self.d_model]);
         let (query, new) = self.project(input);
         let all = match cache.take() {
-            Some(before) => KeyValueCache {
-                key: Tensor::cat(vec![before.key, new.key], 2),
-                value: Tensor::cat(vec![before.value, new.value], 2),
-            },
+            Some(before) => before.append(new),
             None => new,
         };
         let context = self.attend(query, &all, &AttentionMask::default()).context;
@@ -288,7 +279,7 @@ impl MultiHeadAttention {
         assert_shape!(memory, [_, _, self.d_model]);
         let layers = [&self.key, &self.value];
         let [key, value] = self.split(self.key_value.of(layers.into_iter()).forward(memory));
-        KeyValueCache { key, value }
+        KeyValueCache::new(key, value)
     }
 
     /// Applies cross-attention to a sequence whose keys and values are known.
@@ -314,7 +305,7 @@ impl MultiHeadAttention {
         let layers = [&self.query, &self.key, &self.value];
         let fused = self.query_key_value.of(layers.into_iter());
         let [query, key, value] = self.split(fused.forward(input));
-        (query, KeyValueCache { key, value })
+        (query, KeyValueCache::new(key, value))
     }
 
     /// Splits `[batch, positions, N · d_model]` into `N` times `[batch, heads, positions, d_k]`, views of the product.
@@ -345,7 +336,7 @@ impl MultiHeadAttention {
         mask: &AttentionMask,
     ) -> (Tensor<4>, Tensor<3>) {
         let [batch, _, queries, _] = query.dims();
-        let KeyValueCache { key, value } = memory.clone();
+        let (key, value) = (memory.key(), memory.value());
         let mut scores = query.matmul(key.transpose()) / (self.d_k as f64).sqrt();
         if let Some(pad) = &mask.pad {
             let [batch, keys] = pad.dims();

@@ -34,6 +34,7 @@ mod fused;
 mod gated;
 mod grouped_query;
 mod inputs;
+mod key_value_cache;
 mod linear;
 mod mha;
 mod mha_cache;
@@ -47,9 +48,9 @@ mod rotary;
 /// Attention layers.
 pub mod attention {
     pub use super::grouped_query::{GroupedQueryAttention, GroupedQueryAttentionConfig};
+    pub use super::key_value_cache::KeyValueCache;
     pub use super::mha::{
-        AttentionMask, KeyValueCache, MhaInput, MhaOutput, MultiHeadAttention,
-        MultiHeadAttentionConfig,
+        AttentionMask, MhaInput, MhaOutput, MultiHeadAttention, MultiHeadAttentionConfig,
     };
     pub use super::mha_cache::MhaCache;
     pub use burn::nn::attention::*;

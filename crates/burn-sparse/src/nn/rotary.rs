@@ -48,6 +48,11 @@ impl Rotary {
     pub fn apply(&self, x: Tensor<4>) -> Tensor<4> {
         let [positions, half] = self.cos.dims();
         assert_shape!(x, [_, _, positions, 2 * half]);
+        if !x.is_autodiff()
+            && let Some(turned) = burn_sparse_kernels::rotary(&x, &self.cos, &self.sin)
+        {
+            return turned;
+        }
         let table = |table: &Tensor<2>| table.clone().reshape([1, 1, positions, half]);
         let (cos, sin) = (table(&self.cos), table(&self.sin));
         let (a, b) = (x.clone().narrow(3, 0, half), x.narrow(3, half, half));

@@ -6,8 +6,11 @@ mod channel;
 mod conv2d;
 mod elementwise;
 mod lstm_sequence;
+mod one_query;
 mod pointwise;
 mod rms_norm;
+mod rotary;
+mod softmax;
 mod windows;
 
 pub(super) use attention::{Attention, Heads};
@@ -16,3 +19,4 @@ pub(super) use conv2d::DenseConv2d;
 pub(super) use elementwise::{Function, Rows, apply};
 pub(super) use lstm_sequence::Sequence;
 pub(super) use rms_norm::rms_norm;
+pub(super) use rotary::turned;
