@@ -2,42 +2,9 @@ use crate::cpu::gemm::{View, product};
 use crate::cpu::parallel::{Shared, for_each_part, team, with_scratch};
 use crate::cpu::simd::{Isa, dispatch};
 
+use super::heads::Heads;
 use super::one_query::OneQuery;
 use super::softmax::Softmax;
-
-/// Vectors of every head and position: `[batch, heads, positions, d_head]` with any strides but that of the features.
-#[derive(Clone, Copy)]
-pub(in crate::dense) struct Heads<'a> {
-    pub(in crate::dense) values: &'a [f32],
-    pub(in crate::dense) shape: [usize; 4],
-    /// Distances from one batch, head and position to the next.
-    pub(in crate::dense) strides: [usize; 3],
-}
-
-/// Vectors of some positions of a head.
-#[derive(Clone, Copy)]
-pub(super) struct Vectors<'a> {
-    /// From the first element of the first vector to the last of the last.
-    pub(super) values: &'a [f32],
-    /// Distance from one position to the next.
-    pub(super) stride: usize,
-}
-
-impl<'a> Heads<'a> {
-    /// Returns `count` positions of a head, from `position` on.
-    fn vectors(&self, batch: usize, head: usize, position: usize, count: usize) -> Vectors<'a> {
-        let [of_batch, of_head, stride] = self.strides;
-        let from = batch * of_batch + head * of_head + position * stride;
-        let to = from + (count - 1) * stride + self.shape[3];
-        Vectors { values: &self.values[from..to], stride }
-    }
-}
-
-impl<'a> Vectors<'a> {
-    fn matrix(self) -> View<'a> {
-        View::strided(self.values, [self.stride, 1])
-    }
-}
 
 /// Attention of queries to keys and values.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 use crate::cpu::simd::{Simd, Work};
 
-use super::attention::Vectors;
+use super::heads::Vectors;
 use super::softmax::Softmax;
 
 /// Attention of one query to the keys and values where they are, as a step of decoding has it.

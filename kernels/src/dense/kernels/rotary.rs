@@ -1,7 +1,7 @@
 use crate::cpu::parallel::{Shared, for_each_range, team};
 use crate::cpu::simd::{Isa, Simd, Work, dispatch};
 
-use super::Heads;
+use super::heads::Heads;
 
 /// Turns feature `i` of every head together with feature `i + d_head / 2` by the angles of its position. Returns
 /// `[batch, heads, positions, d_head]`.
