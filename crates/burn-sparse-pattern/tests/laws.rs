@@ -74,10 +74,6 @@ proptest! {
             let search = Search { start, ..Search::default() };
             let sparsity = fitting(&p, *cols, s);
             let again = p.project(&scores, sparsity, &search).unwrap();
-            // The search ranks HiNM's row orders by whole columns: one that is as good may keep fewer weights of its runs.
-            if matches!(p, Pattern::Hinm { .. }) && again.row_order != first.row_order {
-                return Ok(());
-            }
             // A HiNM column without score may be replaced by another, which shifts the runs after it.
             if let Packed::Hierarchical(packed) =
                 Packed::pack(&p, &masked, &first.mask, first.row_order.as_ref()).unwrap()
