@@ -1,9 +1,9 @@
 //! Projection: from scores to the mask that keeps the most of them.
 
-use crate::grouping::{self, Keep, Search};
+use crate::grouping::{self, Keep, Search, Start};
 use crate::pattern::kinds::hinm::{self, Inner};
 use crate::pattern::kinds::{balanced, block_wise, unstructured, vector_wise};
-use crate::{Mask, Pattern, PatternError, RowOrder, Scores};
+use crate::{Mask, Pattern, PatternError, Retained, RowOrder, Scores};
 
 /// Result of [`Pattern::project`].
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,16 @@ impl Pattern {
                 let kept = Keep::PerGroup(columns);
                 let order = grouping::search(scores, vector, kept, search)?;
                 let mask = hinm::project(scores, vector, inner, sparsity, &order)?;
-                return Ok(Projection { mask, row_order: Some(order) });
+                let found = Projection { mask, row_order: Some(order) };
+                let Start::Warm(before) = search.start else { return Ok(found) };
+                // Orders that keep equal vectors may differ in what the inner pattern drops of them.
+                let mask = hinm::project(scores, vector, inner, sparsity, before)?;
+                let kept = |mask: &Mask| -> Result<f64, PatternError> {
+                    Ok(Retained::measure(scores.values(), mask)?.l1)
+                };
+                let gains = kept(&found.mask)? > kept(&mask)?;
+                let former = Projection { mask, row_order: Some(before.clone()) };
+                return Ok(if gains { found } else { former });
             }
         };
         Ok(Projection { mask, row_order: None })
