@@ -1,22 +1,28 @@
-//! Networks made of layers of `burn_sparse::nn`, and pretrained ones in [Hugging Face's folder format](huggingface).
+//! Networks made of layers of `burn_sparse::nn`: pretrained ones in [Hugging Face's folder format](huggingface), and, with
+//! feature `classifiers`, those that burn-sparse's own tasks train from scratch.
 //!
-//! ```
-//! use burn::tensor::{Device, Tensor};
-//! use burn_sparse_models::MlpConfig;
+//! Without that feature this is a runtime: it loads a dense or a packed folder and runs it, without burn-train.
 //!
-//! let device = Device::flex();
-//! let model = MlpConfig::new(784, 512, 10).init(&device);
-//! assert_eq!(model.forward(Tensor::ones([2, 784], &device)).dims(), [2, 10]);
+//! ```no_run
+//! use burn::tensor::Device;
+//! use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
+//!
+//! let folder = Folder::open("packed-minilm")?;
+//! let embedder = BertEmbedder::load(&folder, Weights::Packed, &Device::flex())?;
+//! let vectors = embedder.embed(&["A man is playing a guitar."])?;
+//! assert_eq!(vectors[0].len(), 384);
+//! # Ok::<(), burn_sparse_models::huggingface::PretrainedError>(())
 //! ```
 
-mod classification;
+#[cfg(feature = "classifiers")]
+mod classifiers;
 pub mod huggingface;
 mod networks;
 
-pub use classification::{Classifier, classified};
-pub use networks::{
-    Bert, BertBlocks, BertConfig, ConvNet, ConvNetConfig, Decoding, ImageBatch, Llama, LlamaBlocks,
-    LlamaCache, LlamaConfig, LstmLm, LstmLmConfig, Mlp, MlpConfig, PictureBatch, PictureNet,
-    ResNet, ResNetConfig, TextBatch, Transformer, TransformerConfig, TranslationBatch, Vgg,
-    VggConfig,
+#[cfg(feature = "classifiers")]
+pub use classifiers::{
+    Classifier, ConvNet, ConvNetConfig, Decoding, ImageBatch, LstmLm, LstmLmConfig, Mlp, MlpConfig,
+    PictureBatch, PictureNet, ResNet, ResNetConfig, TextBatch, Transformer, TransformerConfig,
+    TranslationBatch, Vgg, VggConfig, classified,
 };
+pub use networks::{Bert, BertBlocks, BertConfig, Llama, LlamaBlocks, LlamaCache, LlamaConfig};

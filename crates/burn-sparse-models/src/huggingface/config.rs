@@ -26,15 +26,13 @@ pub enum Architecture {
 }
 
 impl ModelConfig {
-    /// Reads a `config.json`.
+    /// Reads a `config.json`, which errors call `path`.
     ///
     /// # Errors
     /// When a key is missing or malformed, or asks for something that is not supported.
-    pub fn read(path: &Path) -> Result<Self, PretrainedError> {
-        let read = |source| PretrainedError::Read { path: path.into(), source };
-        let text = std::fs::read_to_string(path).map_err(read)?;
+    pub(super) fn parse(path: &Path, json: &[u8]) -> Result<Self, PretrainedError> {
         let malformed = |reason| PretrainedError::Malformed { path: path.into(), reason };
-        let keys: Value = serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
+        let keys: Value = serde_json::from_slice(json).map_err(|e| malformed(e.to_string()))?;
         let Value::Object(keys) = keys else {
             return Err(malformed("expected a JSON object".into()));
         };

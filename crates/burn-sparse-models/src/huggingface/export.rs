@@ -25,7 +25,7 @@ impl Folder {
             )));
         }
         self.copy_to(out)?;
-        let shards = shard_names(self.path())?;
+        let shards = shard_names(self.files())?;
         let mut files = BTreeMap::<String, BTreeMap<_, _>>::new();
         let (mut weight_map, mut bytes) = (BTreeMap::new(), 0);
         for (name, entry) in checkpoint.entries() {

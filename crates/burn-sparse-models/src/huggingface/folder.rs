@@ -6,14 +6,15 @@ use burn_sparse::checkpoint::{Checkpoint, fill, write_atomically};
 use burn_sparse::pattern::format::Safetensors;
 use serde_json::Value;
 
+use super::files::Files;
 use super::names::{huggingface, ignored};
 use super::shards::{INDEX, SINGLE, Shards};
 use super::{ModelConfig, PretrainedError, Tokenizer};
 
-/// Folder of a pretrained model.
+/// Folder of a pretrained model, on disk or in memory.
 #[derive(Debug, Clone)]
 pub struct Folder {
-    path: PathBuf,
+    files: Files,
     config: ModelConfig,
 }
 
@@ -29,8 +30,8 @@ pub enum Weights {
 
 /// Files of a model besides its weights; the first two are required.
 const COPIED: [&str; 10] = [
-    "config.json",
-    "tokenizer.json",
+    CONFIG,
+    TOKENIZER,
     "tokenizer_config.json",
     "special_tokens_map.json",
     "generation_config.json",
@@ -40,6 +41,8 @@ const COPIED: [&str; 10] = [
     POOLING,
     INDEX,
 ];
+const CONFIG: &str = "config.json";
+const TOKENIZER: &str = "tokenizer.json";
 const SENTENCE: &str = "sentence_bert_config.json";
 const POOLING: &str = "1_Pooling/config.json";
 
@@ -49,19 +52,38 @@ impl Folder {
     /// # Errors
     /// When a file is missing, or the configuration asks for something that is not supported.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, PretrainedError> {
-        let path = path.into();
-        for file in ["config.json", "tokenizer.json"] {
-            if !path.join(file).is_file() {
-                return Err(PretrainedError::Missing { folder: path, file: file.into() });
-            }
-        }
-        let config = ModelConfig::read(&path.join("config.json"))?;
-        Ok(Self { path, config })
+        Self::of(Files::on_disk(path.into()))
     }
 
-    /// Returns its path.
+    /// Takes the files of a folder from memory, by their names: compiled into a program with `include_bytes!`, or fetched by
+    /// a page.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn in_memory(
+        files: impl IntoIterator<Item = (String, Vec<u8>)>,
+    ) -> Result<Self, PretrainedError> {
+        Self::of(Files::in_memory(files))
+    }
+
+    fn of(files: Files) -> Result<Self, PretrainedError> {
+        for file in [CONFIG, TOKENIZER] {
+            if !files.has(file) {
+                let folder = files.folder().into();
+                return Err(PretrainedError::Missing { folder, file: file.into() });
+            }
+        }
+        let config = ModelConfig::parse(&files.path(CONFIG), &files.read(CONFIG)?)?;
+        Ok(Self { files, config })
+    }
+
+    /// Returns its path; in memory, what errors call it.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.files.folder()
+    }
+
+    pub(super) fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Returns the network that `config.json` describes.
@@ -74,7 +96,8 @@ impl Folder {
     /// # Errors
     /// When the file cannot be read, or is that of another vocabulary.
     pub fn tokenizer(&self) -> Result<Tokenizer, PretrainedError> {
-        Tokenizer::read(&self.path.join("tokenizer.json"), self.config.vocabulary())
+        let bytes = self.files.read(TOKENIZER)?;
+        Tokenizer::parse(&self.files.path(TOKENIZER), &bytes, self.config.vocabulary())
     }
 
     /// Reads the packed checkpoint of the folder; `None` if its weights are dense.
@@ -82,11 +105,11 @@ impl Folder {
     /// # Errors
     /// When the checkpoint is malformed.
     pub fn packed(&self) -> Result<Option<Checkpoint>, PretrainedError> {
-        let path = self.path.join(SINGLE);
-        let Ok(file) = std::fs::File::open(&path) else { return Ok(None) };
+        let Ok(file) = self.files.open(SINGLE) else { return Ok(None) };
         match Safetensors::open(file) {
             Ok(file) if file.metadata().contains_key("burn-sparse.tensors") => {
-                Ok(Some(Checkpoint::read(&path)?))
+                let (path, file) = (self.files.path(SINGLE), self.files.open(SINGLE)?);
+                Ok(Some(Checkpoint::read_source(&path, file)?))
             }
             // Errors of dense files are reported by what reads them.
             _ => Ok(None),
@@ -124,7 +147,7 @@ impl Folder {
                 Weights::Dense => checkpoint.load_dense(model)?,
             });
         }
-        let (shards, architecture) = (Shards::open(&self.path)?, self.config.architecture());
+        let (shards, architecture) = (Shards::open(&self.files)?, self.config.architecture());
         let mut left = shards.floats();
         let mut problems = Vec::new();
         let model = fill(model, |slot| {
@@ -143,7 +166,7 @@ impl Folder {
         problems.extend(unused.map(|name| format!("the model lacks {name}")));
         match problems.is_empty() {
             true => Ok(model),
-            false => Err(PretrainedError::Weights { folder: self.path.clone(), problems }),
+            false => Err(PretrainedError::Weights { folder: self.path().into(), problems }),
         }
     }
 
@@ -158,13 +181,10 @@ impl Folder {
         let write = |path: PathBuf| move |source| PretrainedError::Write { path, source };
         std::fs::create_dir_all(folder).map_err(write(folder.into()))?;
         for file in COPIED {
-            let (from, to) = (self.path.join(file), folder.join(file));
-            let bytes = match std::fs::read(&from) {
-                Ok(bytes) => bytes,
-                // `Self::open` has found what is required.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(PretrainedError::Read { path: from, source }),
-            };
+            if !self.files.has(file) {
+                continue;
+            }
+            let (bytes, to) = (self.files.read(file)?, folder.join(file));
             let parent = to.parent().unwrap_or(folder);
             std::fs::create_dir_all(parent).map_err(write(parent.into()))?;
             write_atomically(&to, &bytes).map_err(write(to))?;
@@ -177,7 +197,7 @@ impl Folder {
     /// # Errors
     /// When it is.
     pub fn refuse_itself(&self, folder: &Path) -> Result<(), PretrainedError> {
-        match (folder.canonicalize(), self.path.canonicalize()) {
+        match (folder.canonicalize(), self.path().canonicalize()) {
             (Ok(to), Ok(from)) if to == from => Err(PretrainedError::Input(format!(
                 "{} is the model's own folder: choose another one to write to",
                 folder.display()
@@ -190,20 +210,18 @@ impl Folder {
 impl Folder {
     /// Reads a JSON file of the folder; `Null` if there is none.
     fn json(&self, file: &str) -> Result<Value, PretrainedError> {
-        let path = self.path.join(file);
-        if !path.exists() {
+        if !self.files.has(file) {
             return Ok(Value::Null);
         }
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| PretrainedError::Read { path: path.clone(), source })?;
-        serde_json::from_str(&text)
-            .map_err(|error| PretrainedError::Malformed { path, reason: error.to_string() })
+        serde_json::from_slice(&self.files.read(file)?).map_err(|error| {
+            PretrainedError::Malformed { path: self.files.path(file), reason: error.to_string() }
+        })
     }
 
     /// Returns the tokens that end a text: `eos_token_id` of `config.json`.
     pub(super) fn end_tokens(&self) -> Result<Vec<u32>, PretrainedError> {
         let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
-        Ok(match &self.json("config.json")?["eos_token_id"] {
+        Ok(match &self.json(CONFIG)?["eos_token_id"] {
             Value::Array(ids) => ids.iter().filter_map(id).collect(),
             one => id(one).into_iter().collect(),
         })
@@ -224,7 +242,7 @@ impl Folder {
         match keys.keys().find(|key| chosen(key) && *key != "pooling_mode_mean_tokens") {
             None => Ok(()),
             Some(other) => Err(PretrainedError::Unsupported {
-                path: self.path.join(POOLING),
+                path: self.files.path(POOLING),
                 key: "pooling_mode",
                 found: other.clone(),
                 supported: "pooling_mode_mean_tokens",

@@ -9,6 +9,7 @@ mod config;
 mod embedder;
 mod error;
 mod export;
+mod files;
 mod folder;
 mod generator;
 mod names;

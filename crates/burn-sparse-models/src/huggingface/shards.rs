@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use burn_sparse::pattern::format::{FloatType, Safetensors};
 use safetensors::tensor::TensorInfo;
 
 use super::PretrainedError;
+use super::files::{Files, OpenFile};
 
 /// Tensors of one file or of several shards, read one at a time.
 pub(super) struct Shards {
@@ -16,7 +16,7 @@ pub(super) struct Shards {
 
 struct Shard {
     path: PathBuf,
-    file: Safetensors<File>,
+    file: Safetensors<OpenFile>,
 }
 
 pub(super) const SINGLE: &str = "model.safetensors";
@@ -24,34 +24,35 @@ pub(super) const INDEX: &str = "model.safetensors.index.json";
 
 impl Shards {
     /// Opens `model.safetensors`, or the shards that `model.safetensors.index.json` names.
-    pub(super) fn open(folder: &Path) -> Result<Self, PretrainedError> {
-        let single = folder.join(SINGLE);
-        if single.exists() {
-            let shard = Shard::open(single)?;
+    pub(super) fn open(files: &Files) -> Result<Self, PretrainedError> {
+        if files.has(SINGLE) {
+            let shard = Shard::open(files, SINGLE)?;
             let places = shard.places().into_iter();
             let tensors = places.map(|(name, at)| (name, (0, at))).collect();
             return Ok(Self { shards: vec![shard], tensors });
         }
-        let index = folder.join(INDEX);
-        if !index.exists() {
-            let file = format!("{SINGLE} or {INDEX}");
-            return Err(PretrainedError::Missing { folder: folder.into(), file });
+        match shard_names(files)? {
+            Some(weight_map) => Self::indexed(files, weight_map),
+            None => Err(PretrainedError::Missing {
+                folder: files.folder().into(),
+                file: format!("{SINGLE} or {INDEX}"),
+            }),
         }
-        Self::indexed(folder, &index)
     }
 
-    fn indexed(folder: &Path, index: &Path) -> Result<Self, PretrainedError> {
-        let malformed = |reason: String| PretrainedError::Malformed { path: index.into(), reason };
-        let weight_map = read_index(index)?;
-        let files: BTreeSet<&String> = weight_map.values().collect();
+    fn indexed(
+        files: &Files,
+        weight_map: BTreeMap<String, String>,
+    ) -> Result<Self, PretrainedError> {
+        let malformed = |reason| PretrainedError::Malformed { path: files.path(INDEX), reason };
+        let names: BTreeSet<&String> = weight_map.values().collect();
         let mut shards = Vec::new();
         let mut places = BTreeMap::new();
-        for file in files {
-            let path = folder.join(file);
-            if !path.exists() {
+        for file in names {
+            if !files.has(file) {
                 return Err(malformed(format!("names the shard {file}, which is not there")));
             }
-            let shard = Shard::open(path)?;
+            let shard = Shard::open(files, file)?;
             places.insert(file.clone(), (shards.len(), shard.places()));
             shards.push(shard);
         }
@@ -103,36 +104,31 @@ impl Shards {
 
 /// Returns the shard of every tensor, by the folder's index; `None` if there is none.
 pub(super) fn shard_names(
-    folder: &Path,
+    files: &Files,
 ) -> Result<Option<BTreeMap<String, String>>, PretrainedError> {
-    let index = folder.join(INDEX);
-    if index.exists() { read_index(&index).map(Some) } else { Ok(None) }
-}
-
-fn read_index(index: &Path) -> Result<BTreeMap<String, String>, PretrainedError> {
-    let read = |source| PretrainedError::Read { path: index.into(), source };
-    let text = std::fs::read_to_string(index).map_err(read)?;
+    if !files.has(INDEX) {
+        return Ok(None);
+    }
     #[derive(serde::Deserialize)]
     struct Index {
         weight_map: BTreeMap<String, String>,
     }
-    let malformed = |reason: String| PretrainedError::Malformed { path: index.into(), reason };
-    let Index { weight_map } =
-        serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+    let malformed = |reason| PretrainedError::Malformed { path: files.path(INDEX), reason };
+    let Index { weight_map } = serde_json::from_slice(&files.read(INDEX)?)
+        .map_err(|error| malformed(error.to_string()))?;
     // A name with a path could reach outside the folder, for reading and for writing.
     match weight_map.values().find(|file| Path::new(file).file_name() != Some(file.as_ref())) {
         Some(file) => Err(malformed(format!("names the shard {file}, expected a file name"))),
-        None => Ok(weight_map),
+        None => Ok(Some(weight_map)),
     }
 }
 
 impl Shard {
-    fn open(path: PathBuf) -> Result<Self, PretrainedError> {
-        let read = |source| PretrainedError::Read { path: path.clone(), source };
-        let file = File::open(&path).map_err(read)?;
-        let file = Safetensors::open(file).map_err(|error| PretrainedError::Malformed {
-            path: path.clone(),
-            reason: format!("not a complete safetensors file: {error}"),
+    fn open(files: &Files, file: &str) -> Result<Self, PretrainedError> {
+        let path = files.path(file);
+        let file = Safetensors::open(files.open(file)?).map_err(|error| {
+            let reason = format!("not a complete safetensors file: {error}");
+            PretrainedError::Malformed { path: path.clone(), reason }
         })?;
         Ok(Self { path, file })
     }

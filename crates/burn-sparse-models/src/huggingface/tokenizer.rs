@@ -12,15 +12,17 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a `tokenizer.json` whose tokens all lie below `vocabulary`. Truncation and padding that the file asks for are
+    /// Reads a `tokenizer.json`, which errors call `path`; its tokens must all be below `vocabulary`. Truncation and padding that the file asks for are
     /// switched off.
     ///
     /// # Errors
     /// When the file cannot be read, or is that of another vocabulary.
-    pub(super) fn read(path: &Path, vocabulary: usize) -> Result<Self, PretrainedError> {
+    pub(super) fn parse(
+        path: &Path,
+        bytes: &[u8],
+        vocabulary: usize,
+    ) -> Result<Self, PretrainedError> {
         let malformed = |reason: String| PretrainedError::Malformed { path: path.into(), reason };
-        let read = |source| PretrainedError::Read { path: path.into(), source };
-        let bytes = std::fs::read(path).map_err(read)?;
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(bytes)
             .map_err(|error| malformed(format!("not a tokenizer: {error}")))?;
         tokenizer.with_padding(None);

@@ -56,4 +56,17 @@ impl Source for File {
         }
         Ok(())
     }
+
+    #[cfg(not(any(unix, windows)))]
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        use std::io::{Read, Seek, SeekFrom};
+        use std::sync::{Mutex, PoisonError};
+
+        // The position of a file is shared by all who read it.
+        static POSITION: Mutex<()> = Mutex::new(());
+        let _held = POSITION.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(into)
+    }
 }

@@ -5,7 +5,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
 use rayon::prelude::*;
 
-use super::factor::{Damped, Factor};
+use super::factor::{Damped, Factor, threads};
 
 /// Stages in which a group drops its columns. One at a time would be the best greedy choice; the error with 16 stages is
 /// within a percent of it, and products of many columns are fast.
@@ -26,7 +26,7 @@ pub(super) fn eliminate(
     order: &RowOrder,
     vector: usize,
 ) -> Result<Mask, PatternError> {
-    let inverse = damped.factor.inverse(Par::rayon(0));
+    let inverse = damped.factor.inverse(threads());
     let groups: Vec<&[u32]> = order.groups(vector).collect();
     let columns: Vec<Vec<usize>> = groups
         .par_iter()

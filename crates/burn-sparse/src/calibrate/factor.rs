@@ -8,6 +8,14 @@ use faer::linalg::triangular_solve::{
 use faer::prelude::*;
 use faer::{Mat, MatMut, Par};
 
+/// Returns how products and factorizations share their work: among rayon's threads, where there are threads.
+pub(super) fn threads() -> Par {
+    #[cfg(not(target_family = "wasm"))]
+    return Par::rayon(0);
+    #[cfg(target_family = "wasm")]
+    Par::Seq
+}
+
 /// Factor `L` of a symmetric positive definite matrix, `L Lᵀ`.
 pub(super) struct Factor(Mat<f64>);
 

@@ -2,7 +2,9 @@
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::{Accum, Mat, MatRef, Par};
+use faer::{Accum, Mat, MatRef};
+
+use super::factor::threads;
 
 /// Sums over tokens `x` of a layer's inputs, in `f64`.
 pub(super) struct Gram {
@@ -67,7 +69,7 @@ impl Gram {
                 x.transpose(),
                 BlockStructure::Rectangular,
                 1.0,
-                Par::rayon(0),
+                threads(),
             );
             if let (Some(sums), Some(chunk)) =
                 (&mut self.dense, dense.as_mut().and_then(Iterator::next))
@@ -75,7 +77,7 @@ impl Gram {
                 let y = doubles(chunk);
                 let y = MatRef::from_column_major_slice(&y, self.inputs, x.ncols());
                 add_columns(&mut sums.sum, y);
-                matmul(sums.products.as_mut(), Accum::Add, x, y.transpose(), 1.0, Par::rayon(0));
+                matmul(sums.products.as_mut(), Accum::Add, x, y.transpose(), 1.0, threads());
             }
         }
     }

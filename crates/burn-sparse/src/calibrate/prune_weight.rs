@@ -1,10 +1,10 @@
 //! Pruning of one weight by the inputs of its layer.
 
 use burn_sparse_pattern::{Mask, Pattern, PatternError, Projection, RowOrder, Scores, Search};
-use faer::{Mat, Par};
+use faer::Mat;
 
 use super::eliminate::eliminate;
-use super::factor::Damped;
+use super::factor::{Damped, threads};
 use super::gram::Moments;
 use super::repair::{least_squares, masked, output_error};
 use super::sweep::{sweep, width};
@@ -70,7 +70,7 @@ impl Task<'_> {
             return self.weights.clone();
         };
         let mut moved = (cross - &moments.second) * &self.weights;
-        damped.factor.solve(moved.as_mut(), Par::rayon(0));
+        damped.factor.solve(moved.as_mut(), threads());
         Mat::from_fn(moved.nrows(), moved.ncols(), |i, j| {
             self.weights[(i, j)] + share * moved[(i, j)]
         })

@@ -1,7 +1,7 @@
-use faer::{Mat, Par};
+use faer::Mat;
 
 use super::Saliency;
-use super::factor::Damped;
+use super::factor::{Damped, threads};
 
 impl Saliency {
     /// Scores all weights, `[cols, rows]`; returned row by row.
@@ -11,7 +11,7 @@ impl Saliency {
             Self::Magnitude => vec![1.0; n],
             Self::Wanda => (0..n).map(|j| second[(j, j)].max(0.0).sqrt()).collect(),
             Self::Obs => {
-                let inverse = damped.factor.inverse(Par::rayon(0));
+                let inverse = damped.factor.inverse(threads());
                 (0..n).map(|j| 1.0 / inverse[(j, j)]).collect()
             }
         };

@@ -6,10 +6,10 @@ use std::time::Instant;
 use burn::module::Module;
 use burn_sparse_pattern::format::View;
 use burn_sparse_pattern::{Distribution, RowOrder};
-use faer::{Mat, Par};
+use faer::Mat;
 
 use super::calibrated::set_values;
-use super::factor::Damped;
+use super::factor::{Damped, threads};
 use super::gram::{Gram, Moments};
 use super::prune_weight::{Solution, Task};
 use super::reconstruct::reconstruct;
@@ -159,7 +159,7 @@ impl Plan {
             let name = self.weights[site.weights[0]].name.clone();
             return Err(CalibrateError::NotFinite { name });
         }
-        let damped = Damped::new(&moments.second, config.damp(), Par::rayon(0));
+        let damped = Damped::new(&moments.second, config.damp(), threads());
         if damped.damp > config.damp() {
             for &index in &site.weights {
                 let name = &self.weights[index].name;

@@ -1,10 +1,10 @@
 //! Selection of single weights while those behind them make up for what was dropped.
 
 use burn_sparse_pattern::{Mask, Pattern, PatternError};
-use faer::{Mat, Par};
+use faer::Mat;
 use rayon::prelude::*;
 
-use super::factor::Damped;
+use super::factor::{Damped, Factor, threads};
 
 /// Returns the columns that are selected together: those that share a budget, or a run of them if the whole matrix does.
 /// `None` for patterns whose rows do not choose on their own.
@@ -78,8 +78,8 @@ fn upper_factor_of_inverse(damped: &Damped) -> Vec<Vec<f64>> {
     // With J the reversal of rows, J H J = L Lᵀ gives H⁻¹ = (J L⁻ᵀ J)(J L⁻¹ J) = Uᵀ U with U = J L⁻¹ J, which is upper
     // triangular: no inverse is factored, which would square the error.
     let reversed = Mat::from_fn(n, n, |i, j| damped.matrix[(n - 1 - i, n - 1 - j)]);
-    let factor = super::factor::Factor::new(reversed, Par::rayon(0));
-    let inverse = factor.map(|factor| factor.inverse_lower(Par::rayon(0)));
+    let factor = Factor::new(reversed, threads());
+    let inverse = factor.map(|factor| factor.inverse_lower(threads()));
     let value = |i: usize, j: usize| match &inverse {
         Some(inverse) if j >= i => inverse[(n - 1 - i, n - 1 - j)],
         // Reversed rows can only fail where rounding decides; their diagonal stands in.

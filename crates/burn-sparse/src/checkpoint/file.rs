@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use burn_sparse_pattern::format::{
-    Entry, FormatError, PackedEntry, PackedFile, write_parameters, write_safetensors,
+    Entry, FormatError, PackedEntry, PackedFile, Source, write_parameters, write_safetensors,
 };
 use serde::de::IgnoredAny;
 
@@ -22,8 +23,21 @@ impl Checkpoint {
     /// Names the file, the tensor, what was expected and what was found.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         let path = path.as_ref();
-        let fail = |error| CheckpointError::of_file(path, error);
-        let PackedFile { entries, metadata } = PackedFile::open(path).map_err(fail)?;
+        let file =
+            File::open(path).map_err(|error| CheckpointError::of_file(path, error.into()))?;
+        Self::read_source(path, file)
+    }
+
+    /// Reads a file from any source, such as bytes in memory, like [`Self::read`]; errors call it `name`.
+    ///
+    /// # Errors
+    /// Same as [`Self::read`].
+    pub fn read_source(
+        name: impl AsRef<Path>,
+        source: impl Source,
+    ) -> Result<Self, CheckpointError> {
+        let fail = |error| CheckpointError::of_file(name.as_ref(), error);
+        let PackedFile { entries, metadata } = PackedFile::read(source).map_err(fail)?;
         let provenance = provenance(metadata).map_err(fail)?;
         Ok(Self { entries, provenance })
     }

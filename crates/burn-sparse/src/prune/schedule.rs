@@ -84,7 +84,7 @@ impl Schedule {
     /// Returns `true` if the fields are consistent; those of a file may hold anything.
     pub(crate) fn is_valid(&self) -> bool {
         let turns = self.turn.is_none_or(|turn| turn.partitions > 0);
-        self.every > 0 && self.start <= self.end && self.end <= 1 << 53 && turns
+        self.every > 0 && self.start <= self.end && self.end as u64 <= 1 << 53 && turns
     }
 }
 

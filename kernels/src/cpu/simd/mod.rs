@@ -7,6 +7,8 @@ mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -15,6 +17,8 @@ pub(crate) use avx512::Avx512;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::Neon;
 pub(crate) use scalar::Scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) use simd128::Simd128;
 
 use half::{bf16, f16};
 
@@ -166,11 +170,13 @@ pub(crate) enum Isa {
     Avx2,
     #[cfg(target_arch = "aarch64")]
     Neon,
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128,
     Scalar,
 }
 
 impl Isa {
-    /// Returns the best set of this CPU. `BURN_SPARSE_ISA` (`avx512`, `avx2`, `neon`, `scalar`) may select a lesser one
+    /// Returns the best set of this CPU. `BURN_SPARSE_ISA` (`avx512`, `avx2`, `neon`, `simd128`, `scalar`) may select a lesser one
     /// for comparisons.
     pub(crate) fn detect() -> Self {
         static ISA: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
@@ -204,6 +210,8 @@ impl Isa {
         }
         #[cfg(target_arch = "aarch64")]
         found.push(Self::Neon);
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        found.push(Self::Simd128);
         found.push(Self::Scalar);
         found
     }
@@ -216,6 +224,8 @@ impl Isa {
             Self::Avx2 => "avx2",
             #[cfg(target_arch = "aarch64")]
             Self::Neon => "neon",
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Self::Simd128 => "simd128",
             Self::Scalar => "scalar",
         }
     }
@@ -253,6 +263,9 @@ pub(crate) fn dispatch<W: Work>(isa: Isa, work: W) -> W::Output {
         // SAFETY: every aarch64 CPU has NEON.
         #[cfg(target_arch = "aarch64")]
         Isa::Neon => unsafe { work.run::<Neon>() },
+        // SAFETY: this module was compiled for a machine with these vectors.
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Isa::Simd128 => unsafe { work.run::<Simd128>() },
         // SAFETY: `Scalar` uses no special instructions.
         Isa::Scalar => unsafe { work.run::<Scalar>() },
     }

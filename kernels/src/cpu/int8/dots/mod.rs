@@ -2,13 +2,21 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 
 #[cfg(target_arch = "x86_64")]
 use avx2::Avx2Bytes;
+#[cfg(target_arch = "aarch64")]
+use neon::NeonBytes;
 use scalar::ScalarBytes;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use simd128::Simd128Bytes;
 #[cfg(target_arch = "x86_64")]
 use vnni::Vnni;
 
@@ -83,6 +91,13 @@ pub(crate) enum ByteIsa {
     Vnni,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// NEON with Armv8.4's dot products.
+    #[cfg(target_arch = "aarch64")]
+    Dotprod,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128,
     Scalar,
 }
 
@@ -114,8 +129,17 @@ impl ByteIsa {
                 found.push(Self::Avx2);
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = isa;
+        #[cfg(target_arch = "aarch64")]
+        if isa == Isa::Neon {
+            if std::arch::is_aarch64_feature_detected!("dotprod") {
+                found.push(Self::Dotprod);
+            }
+            found.push(Self::Neon);
+        }
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        if isa == Isa::Simd128 {
+            found.push(Self::Simd128);
+        }
         found.push(Self::Scalar);
         found
     }
@@ -126,6 +150,12 @@ impl ByteIsa {
             Self::Vnni => "avx512-vnni",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Self::Dotprod => "neon-dotprod",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => "neon",
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Self::Simd128 => "simd128",
             Self::Scalar => "scalar",
         }
     }
@@ -162,6 +192,15 @@ pub(crate) fn dispatch<W: ByteWork>(isa: ByteIsa, work: W) -> W::Output {
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         ByteIsa::Avx2 => unsafe { avx2(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        ByteIsa::Dotprod => unsafe { work.run::<NeonBytes<true>>() },
+        // SAFETY: every aarch64 CPU has NEON.
+        #[cfg(target_arch = "aarch64")]
+        ByteIsa::Neon => unsafe { work.run::<NeonBytes<false>>() },
+        // SAFETY: this module was compiled for a machine with these vectors.
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        ByteIsa::Simd128 => unsafe { work.run::<Simd128Bytes>() },
         // SAFETY: `ScalarBytes` uses no special instructions.
         ByteIsa::Scalar => unsafe { work.run::<ScalarBytes>() },
     }

@@ -1,4 +1,4 @@
-//! Models that score classes, of images or of the next token.
+//! Cross entropy, and burn-train's steps.
 
 use burn::module::{Module, ModuleDisplay};
 use burn::nn::loss::CrossEntropyLossConfig;

@@ -6,7 +6,7 @@ use burn_sparse::nn::{
     Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig, LstmState,
 };
 
-use crate::classification::{classified, trained_by_classify};
+use super::steps::{classified, trained_by_classify};
 
 /// Configuration of an [`LstmLm`].
 #[derive(Config, Debug)]

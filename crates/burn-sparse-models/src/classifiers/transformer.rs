@@ -10,7 +10,7 @@ use burn_sparse::nn::attention::{
 use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 use burn_sparse::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 
-use crate::classification::{smoothed, trained_by_classify};
+use super::steps::{smoothed, trained_by_classify};
 
 /// Configuration of a [`Transformer`].
 #[derive(Config, Debug)]

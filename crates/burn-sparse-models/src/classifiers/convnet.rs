@@ -6,8 +6,8 @@ use burn::train::ClassificationOutput;
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
+use super::steps::{classified, trained_by_classify};
 use super::{PictureBatch, PictureNet};
-use crate::classification::{classified, trained_by_classify};
 
 /// Configuration of a [`ConvNet`].
 #[derive(Config, Debug)]

@@ -5,7 +5,7 @@ use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Linear, LinearConfig};
 
 use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
-use crate::classification::{classified, trained_by_classify};
+use super::steps::{classified, trained_by_classify};
 
 /// Configuration of a [`ResNet`].
 #[derive(Config, Debug)]

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Int, Tensor};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
-use crate::classification::{classified, trained_by_classify};
+use super::steps::{classified, trained_by_classify};
 
 /// Configuration of an [`Mlp`].
 #[derive(Config, Debug)]

@@ -5,7 +5,7 @@ use burn::train::TrainStep;
 use burn_sparse::nn::batch_norm_relu;
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 
-use crate::Classifier;
+use super::Classifier;
 
 /// Batch of color images with their classes.
 #[derive(Debug, Clone)]

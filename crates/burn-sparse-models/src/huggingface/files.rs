@@ -1,0 +1,94 @@
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn_sparse::pattern::format::Source;
+
+use super::PretrainedError;
+
+/// Files of a folder, on disk or in memory.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    /// Folder on disk; in memory, what errors call it.
+    folder: PathBuf,
+    memory: Option<BTreeMap<String, Arc<[u8]>>>,
+}
+
+/// File of a folder, with random access.
+pub(super) enum OpenFile {
+    Disk(File),
+    Memory(Arc<[u8]>),
+}
+
+impl Files {
+    pub(super) fn on_disk(folder: PathBuf) -> Self {
+        Self { folder, memory: None }
+    }
+
+    pub(super) fn in_memory(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
+        let files = files.into_iter().map(|(name, bytes)| (name, bytes.into()));
+        Self { folder: PathBuf::from("memory"), memory: Some(files.collect()) }
+    }
+
+    /// Returns the folder; in memory, what errors call it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the path of a file; in memory, what errors call it.
+    pub(super) fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// Returns `true` if there is such a file.
+    pub(super) fn has(&self, file: &str) -> bool {
+        match &self.memory {
+            None => self.path(file).is_file(),
+            Some(files) => files.contains_key(file),
+        }
+    }
+
+    /// Returns a file's bytes.
+    pub(super) fn read(&self, file: &str) -> Result<Vec<u8>, PretrainedError> {
+        let read = |source| PretrainedError::Read { path: self.path(file), source };
+        match &self.memory {
+            None => std::fs::read(self.path(file)),
+            Some(files) => match files.get(file) {
+                Some(bytes) => Ok(bytes.to_vec()),
+                None => Err(io::ErrorKind::NotFound.into()),
+            },
+        }
+        .map_err(read)
+    }
+
+    /// Opens a file.
+    pub(super) fn open(&self, file: &str) -> Result<OpenFile, PretrainedError> {
+        let read = |source| PretrainedError::Read { path: self.path(file), source };
+        match &self.memory {
+            None => File::open(self.path(file)).map(OpenFile::Disk),
+            Some(files) => match files.get(file) {
+                Some(bytes) => Ok(OpenFile::Memory(bytes.clone())),
+                None => Err(io::ErrorKind::NotFound.into()),
+            },
+        }
+        .map_err(read)
+    }
+}
+
+impl Source for OpenFile {
+    fn size(&self) -> io::Result<u64> {
+        match self {
+            Self::Disk(file) => file.size(),
+            Self::Memory(bytes) => (&bytes[..]).size(),
+        }
+    }
+
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::Disk(file) => file.read_exact_at(into, offset),
+            Self::Memory(bytes) => (&bytes[..]).read_exact_at(into, offset),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Builder of the page.
+
+use std::error::Error;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Parser;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use wasm_bindgen_cli_support::Bindgen;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+const FILES: [&str; 5] = [
+    "config.json",
+    "tokenizer.json",
+    "model.safetensors",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+];
+/// Number of those files without which a model cannot be loaded.
+const REQUIRED: usize = 3;
+
+/// Builds a page that searches sentences by their meaning, with a sentence embedder in WebAssembly. The page is one file: it
+/// needs no server, and loads nothing.
+#[derive(Debug, Parser)]
+pub struct Options {
+    /// Hugging Face folder of a BERT embedder: packed, as `burn-sparse prune` and `burn-sparse export` write it, or dense
+    model: PathBuf,
+    /// Page to write
+    #[arg(long, default_value = "search.html")]
+    out: PathBuf,
+    /// Text file with the sentences to search in, one per line, in place of those that come with the page
+    #[arg(long)]
+    sentences: Option<PathBuf>,
+}
+
+/// Builds the page, and returns what it consists of.
+///
+/// # Errors
+/// When a file cannot be read or written, or the WebAssembly cannot be built.
+pub fn build(options: &Options) -> Result<String, Box<dyn Error>> {
+    let files = files(&options.model)?;
+    let sentences = match &options.sentences {
+        Some(path) => read(path)?,
+        None => include_bytes!("../page/sentences.txt").to_vec(),
+    };
+    let sentences = String::from_utf8(sentences).map_err(|_| "the sentences are not UTF-8")?;
+    if sentences.trim().is_empty() {
+        return Err("there are no sentences: expected a file with one per line".into());
+    }
+    let mut bound = Bindgen::new()
+        .input_path(compiled()?)
+        .no_modules(true)?
+        .typescript(false)
+        .remove_name_section(true)
+        .remove_producers_section(true)
+        .generate_output()?;
+    let wasm = gzip(&bound.wasm_mut().emit_wasm())?;
+    let source = format!("{}\n{}", bound.js(), include_str!("../page/worker.js"));
+
+    let mut data = carried("id=\"wasm\"", &wasm);
+    let mut bytes = 0;
+    for (name, content) in files {
+        let content = gzip(&content)?;
+        bytes += content.len();
+        data += &carried(&format!("data-file=\"{name}\""), &content);
+    }
+    // A closing tag within a script would end it.
+    let source = serde_json::to_string(&source)?.replace("</", "<\\/");
+    data += &format!("<script type=\"application/json\" id=\"source\">{source}</script>\n");
+
+    let page = include_str!("../page/index.html")
+        .replacen("/*style*/", include_str!("../page/style.css"), 1)
+        .replacen("/*page*/", include_str!("../page/page.js"), 1)
+        .replacen(
+            "spellcheck=\"false\">",
+            &format!("spellcheck=\"false\">{}", escaped(&sentences)),
+            1,
+        )
+        .replacen("<!--data-->", &data, 1);
+    let out = &options.out;
+    fs::write(out, &page).map_err(|error| format!("cannot write {}: {error}", out.display()))?;
+    Ok(format!(
+        "{}: {:.1} MB in base64, of these {:.2} MB of WebAssembly and {:.1} MB of the model (gzip)",
+        out.display(),
+        page.len() as f64 / 1e6,
+        wasm.len() as f64 / 1e6,
+        bytes as f64 / 1e6
+    ))
+}
+
+/// Reads the files of a model.
+fn files(model: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    for (at, file) in FILES.into_iter().enumerate() {
+        let path = model.join(file);
+        if path.is_file() {
+            found.push((file, read(&path)?));
+        } else if at < REQUIRED {
+            return Err(format!(
+                "{} has no {file}: expected a Hugging Face folder with {}",
+                model.display(),
+                FILES[..REQUIRED].join(", ")
+            )
+            .into());
+        }
+    }
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
+    fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()).into())
+}
+
+/// Compiles the library of this package, and returns the path of its WebAssembly.
+fn compiled() -> Result<PathBuf, Box<dyn Error>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let built = Command::new(cargo)
+        .args(["build", "--lib", "--profile", "deploy", "--target", TARGET])
+        .args(["--manifest-path", manifest, "--message-format", "json-render-diagnostics"])
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", "-C target-feature=+simd128")
+        // What wasm-bindgen reads is among what would be stripped; it removes names itself.
+        .env("CARGO_PROFILE_DEPLOY_STRIP", "none")
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    if !built.status.success() {
+        return Err(format!(
+            "the WebAssembly was not built; if its target is missing: rustup target add {TARGET}"
+        )
+        .into());
+    }
+    let messages = String::from_utf8(built.stdout)?;
+    let artifacts = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let file = message["filenames"].as_array()?.iter().filter_map(|name| name.as_str());
+        file.filter(|name| name.ends_with("burn_sparse_web.wasm")).map(PathBuf::from).next()
+    });
+    artifacts.last().ok_or_else(|| "cargo named no WebAssembly".into())
+}
+
+fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// Returns an element that carries bytes.
+fn carried(attributes: &str, gzip: &[u8]) -> String {
+    format!("<script type=\"text/plain\" {attributes}>{}</script>\n", STANDARD.encode(gzip))
+}
+
+/// Returns text for the content of an element.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
