@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, Totals, loaded, started};
+use super::store::{Target, Totals, started};
 use super::weight::{ByteWeight, Unit};
 
 pub(super) struct Multiply<'a> {
@@ -37,12 +37,14 @@ impl Multiply<'_> {
         let n = self.inputs.count();
         let mut token = 0;
         while token < n {
-            // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, each with its own
-            // sums, to hide the latency of a product.
+            // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, if registers are
+            // left for their sums, to hide the latency of a product.
             token += unsafe {
                 match (n - token).min(D::TOKENS) {
-                    1 => self.tokens::<D, 1, 4, STRIPS>(unit, token),
-                    2 => self.tokens::<D, 2, 2, STRIPS>(unit, token),
+                    1 if D::CHAINS => self.tokens::<D, 1, 4, STRIPS>(unit, token),
+                    2 if D::CHAINS => self.tokens::<D, 2, 2, STRIPS>(unit, token),
+                    1 => self.tokens::<D, 1, 1, STRIPS>(unit, token),
+                    2 => self.tokens::<D, 2, 1, STRIPS>(unit, token),
                     3 => self.tokens::<D, 3, 1, STRIPS>(unit, token),
                     4..8 => self.tokens::<D, 4, 1, STRIPS>(unit, token),
                     _ => self.tokens::<D, 8, 1, STRIPS>(unit, token),
@@ -99,11 +101,21 @@ unsafe fn add<D: Dots, const T: usize, const STRIPS: usize>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        let w = loaded::<D, STRIPS>(weights);
+        let next = weights.add((STRIPS - 1) * QUAD_BYTES);
+        if T == 1 {
+            let x = D::inputs(inputs[0].add(step * QUAD));
+            sums[0][0] = D::dot_at(sums[0][0], x, weights);
+            if STRIPS == 2 {
+                sums[0][STRIPS - 1] = D::dot_at(sums[0][STRIPS - 1], x, next);
+            }
+            return;
+        }
+        let (first, last) = (D::load(weights), D::load(next));
         for (inputs, sums) in inputs.iter().zip(sums) {
             let x = D::inputs(inputs.add(step * QUAD));
-            for strip in 0..STRIPS {
-                sums[strip] = D::dot(sums[strip], x, w[strip]);
+            sums[0] = D::dot(sums[0], x, first);
+            if STRIPS == 2 {
+                sums[STRIPS - 1] = D::dot(sums[STRIPS - 1], x, last);
             }
         }
     }

@@ -1,4 +1,4 @@
-use super::dots::{ByteWork, Dots, QUAD_BYTES};
+use super::dots::{ByteWork, Dots};
 use super::inputs::Inputs;
 use super::weight::{ByteWeight, NO_ROW, Unit};
 use crate::cpu::Store;
@@ -58,22 +58,6 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
                 unsafe { outputs.put::<D>(&self.0[t][strip], token + t) };
             }
         }
-    }
-}
-
-/// Loads the quads of a step.
-///
-/// # Safety
-/// Same as for [`Dots`]; there must be a quad for every strip.
-#[inline(always)]
-pub(super) unsafe fn loaded<D: Dots, const STRIPS: usize>(from: *const i8) -> [D::Bytes; STRIPS] {
-    // SAFETY: guaranteed by the caller.
-    unsafe {
-        let mut weights = [D::load(from); STRIPS];
-        for (strip, weights) in weights.iter_mut().enumerate().skip(1) {
-            *weights = D::load(from.add(strip * QUAD_BYTES));
-        }
-        weights
     }
 }
 

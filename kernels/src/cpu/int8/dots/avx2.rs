@@ -14,6 +14,7 @@ impl Dots for Avx2Bytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 2;
+    const CHAINS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {

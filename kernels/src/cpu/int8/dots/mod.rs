@@ -60,6 +60,8 @@ pub(crate) trait Dots: Copy + 'static {
     type Index: Copy;
     /// Number of tokens whose sums fit in registers.
     const TOKENS: usize;
+    /// `true` if registers hold four times the sums of a token.
+    const CHAINS: bool;
 
     unsafe fn zero() -> Self::Sums;
     /// Returns the sums before the first product, from 16 values of minus [`OFFSET`] times the sum of a row's weights,
@@ -79,6 +81,12 @@ pub(crate) trait Dots: Copy + 'static {
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes;
     /// Adds to the sum of every row the products of its quad.
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums;
+    /// The same with weights that are used once.
+    #[inline(always)]
+    unsafe fn dot_at(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self::dot(sums, inputs, Self::load(weights)) }
+    }
 
     /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);

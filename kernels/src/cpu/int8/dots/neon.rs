@@ -17,6 +17,7 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     type Table = uint8x16x4_t;
     type Index = [uint8x16_t; PARTS];
     const TOKENS: usize = 2;
+    const CHAINS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
@@ -31,12 +32,10 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
-        let mut found = a;
-        for (found, b) in found.iter_mut().zip(b) {
-            // SAFETY: as in `zero`.
-            *found = unsafe { vaddq_s32(*found, b) };
-        }
-        found
+        // Written out, here and below: arrays that are indexed by a loop stay in memory.
+        // SAFETY: as in `zero`.
+        let sum = |part: usize| unsafe { vaddq_s32(a[part], b[part]) };
+        [sum(0), sum(1), sum(2), sum(3)]
     }
     #[inline(always)]
     unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
@@ -105,17 +104,14 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
-        let mut found = sums;
-        for (part, found) in found.iter_mut().enumerate() {
-            // SAFETY: as in `zero`.
-            *found = unsafe {
-                match DOTPROD {
-                    true => sdot(*found, inputs[part], weights[part]),
-                    false => widened(*found, inputs[part], weights[part]),
-                }
-            };
-        }
-        found
+        // SAFETY: as in `zero`.
+        let part = |part: usize| unsafe {
+            match DOTPROD {
+                true => sdot(sums[part], inputs[part], weights[part]),
+                false => widened(sums[part], inputs[part], weights[part]),
+            }
+        };
+        [part(0), part(1), part(2), part(3)]
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {

@@ -17,6 +17,7 @@ impl Dots for Simd128Bytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 1;
+    const CHAINS: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
@@ -28,11 +29,9 @@ impl Dots for Simd128Bytes {
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
-        let mut found = a;
-        for (found, b) in found.iter_mut().zip(b) {
-            *found = i32x4_add(*found, b);
-        }
-        found
+        // Written out, here and below: arrays that are indexed by a loop stay in memory.
+        let sum = |part: usize| i32x4_add(a[part], b[part]);
+        [sum(0), sum(1), sum(2), sum(3)]
     }
     #[inline(always)]
     unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
@@ -48,12 +47,9 @@ impl Dots for Simd128Bytes {
     }
     #[inline(always)]
     unsafe fn load(from: *const i8) -> Self::Bytes {
-        let mut found = [i8x16_splat(0); PARTS];
-        for (part, found) in found.iter_mut().enumerate() {
-            // SAFETY: as in `scaled`.
-            *found = unsafe { v128_load(from.add(16 * part).cast()) };
-        }
-        found
+        // SAFETY: as in `scaled`.
+        let part = |part: usize| unsafe { v128_load(from.add(16 * part).cast()) };
+        [part(0), part(1), part(2), part(3)]
     }
     #[inline(always)]
     unsafe fn inputs(from: *const u8) -> Self::Bytes {
@@ -83,23 +79,30 @@ impl Dots for Simd128Bytes {
                     let (a, b) = (swizzled(table, index), swizzled(table, index.add(16)));
                     [a, b, a, b]
                 }
-                _ => {
-                    let mut found = [i8x16_splat(0); PARTS];
-                    for (part, found) in found.iter_mut().enumerate() {
-                        *found = swizzled(table, index.add(16 * part));
-                    }
-                    found
-                }
+                _ => [
+                    swizzled(table, index),
+                    swizzled(table, index.add(16)),
+                    swizzled(table, index.add(32)),
+                    swizzled(table, index.add(48)),
+                ],
             }
         }
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
-        let mut found = sums;
-        for (part, found) in found.iter_mut().enumerate() {
-            *found = dot(*found, inputs[part], weights[part]);
-        }
-        found
+        let part = |part: usize| dot(sums[part], inputs[part], weights[part]);
+        [part(0), part(1), part(2), part(3)]
+    }
+    #[cfg(not(target_feature = "relaxed-simd"))]
+    #[inline(always)]
+    unsafe fn dot_at(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+        // SAFETY: as in `scaled`. Loads that widen need fewer registers and instructions than those of whole vectors.
+        let part = |part: usize| unsafe {
+            let from = weights.add(16 * part);
+            let weights = [i16x8_load_extend_i8x8(from), i16x8_load_extend_i8x8(from.add(8))];
+            widened(sums[part], inputs[part], weights)
+        };
+        [part(0), part(1), part(2), part(3)]
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
@@ -131,10 +134,17 @@ fn dot(sums: v128, inputs: v128, weights: v128) -> v128 {
 #[cfg(not(target_feature = "relaxed-simd"))]
 #[inline(always)]
 fn dot(sums: v128, inputs: v128, weights: v128) -> v128 {
-    let low = i32x4_dot_i16x8(i16x8_extend_low_i8x16(inputs), i16x8_extend_low_i8x16(weights));
-    let high = i32x4_dot_i16x8(i16x8_extend_high_i8x16(inputs), i16x8_extend_high_i8x16(weights));
-    let (even, odd) =
-        (i32x4_shuffle::<0, 2, 4, 6>(low, high), i32x4_shuffle::<1, 3, 5, 7>(low, high));
+    widened(sums, inputs, [i16x8_extend_low_i8x16(weights), i16x8_extend_high_i8x16(weights)])
+}
+
+/// Adds to every i32 the products of its quad, whose weights are i16.
+#[cfg(not(target_feature = "relaxed-simd"))]
+#[inline(always)]
+fn widened(sums: v128, inputs: v128, [low, high]: [v128; 2]) -> v128 {
+    let low = i32x4_dot_i16x8(i16x8_extend_low_i8x16(inputs), low);
+    let high = i32x4_dot_i16x8(i16x8_extend_high_i8x16(inputs), high);
+    let even = i32x4_shuffle::<0, 2, 4, 6>(low, high);
+    let odd = i32x4_shuffle::<1, 3, 5, 7>(low, high);
     i32x4_add(sums, i32x4_add(even, odd))
 }
 
@@ -154,12 +164,10 @@ unsafe fn swizzled(table: *const u8, index: *const u8) -> v128 {
     // SAFETY: guaranteed by the caller. Lanes whose index is not below 16 become zero.
     unsafe {
         let index = v128_load(index.cast());
-        let mut found = i8x16_swizzle(v128_load(table.cast()), index);
-        for part in 1..4_u8 {
+        let part = |part: u8| {
             let within = i8x16_sub(index, u8x16_splat(16 * part));
-            let from = v128_load(table.add(usize::from(16 * part)).cast());
-            found = v128_or(found, i8x16_swizzle(from, within));
-        }
-        found
+            i8x16_swizzle(v128_load(table.add(usize::from(16 * part)).cast()), within)
+        };
+        v128_or(v128_or(part(0), part(1)), v128_or(part(2), part(3)))
     }
 }
