@@ -31,13 +31,18 @@ pub fn noise(name: &str, shape: Vec<usize>) -> (String, (Vec<usize>, Vec<f32>)) 
 
 /// Returns the tensors of a small BERT.
 pub fn bert_tensors() -> Tensors {
+    bert_tensors_of(8, 12)
+}
+
+/// Returns the tensors of a BERT of these hidden and intermediate sizes, otherwise that of [`BERT`].
+pub fn bert_tensors_of(hidden: usize, inner: usize) -> Tensors {
     let mut shapes: Vec<(String, Vec<usize>)> = vec![
-        ("embeddings.word_embeddings.weight".into(), vec![6, 8]),
-        ("embeddings.position_embeddings.weight".into(), vec![10, 8]),
-        ("embeddings.token_type_embeddings.weight".into(), vec![2, 8]),
-        ("embeddings.LayerNorm.weight".into(), vec![8]),
-        ("embeddings.LayerNorm.bias".into(), vec![8]),
-        ("pooler.dense.weight".into(), vec![8, 8]),
+        ("embeddings.word_embeddings.weight".into(), vec![6, hidden]),
+        ("embeddings.position_embeddings.weight".into(), vec![10, hidden]),
+        ("embeddings.token_type_embeddings.weight".into(), vec![2, hidden]),
+        ("embeddings.LayerNorm.weight".into(), vec![hidden]),
+        ("embeddings.LayerNorm.bias".into(), vec![hidden]),
+        ("pooler.dense.weight".into(), vec![hidden, hidden]),
     ];
     for layer in 0..2 {
         let mut add = |name: &str, rows: usize, cols: Option<usize>| {
@@ -46,13 +51,13 @@ pub fn bert_tensors() -> Tensors {
             shapes.push((format!("{name}.weight"), cols.map_or(vec![rows], |c| vec![rows, c])));
         };
         for part in ["query", "key", "value"] {
-            add(&format!("attention.self.{part}"), 8, Some(8));
+            add(&format!("attention.self.{part}"), hidden, Some(hidden));
         }
-        add("attention.output.dense", 8, Some(8));
-        add("attention.output.LayerNorm", 8, None);
-        add("intermediate.dense", 12, Some(8));
-        add("output.dense", 8, Some(12));
-        add("output.LayerNorm", 8, None);
+        add("attention.output.dense", hidden, Some(hidden));
+        add("attention.output.LayerNorm", hidden, None);
+        add("intermediate.dense", inner, Some(hidden));
+        add("output.dense", hidden, Some(inner));
+        add("output.LayerNorm", hidden, None);
     }
     shapes.into_iter().map(|(name, shape)| noise(&name, shape)).collect()
 }

@@ -221,6 +221,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "a panic ends the program")]
     fn a_panic_of_the_caller_waits_for_the_others() {
         let running = AtomicUsize::new(0);
         let caller = std::thread::current().id();
