@@ -5,7 +5,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Shape, Tensor, TensorData};
 
 use super::{Checkpoint, CheckpointError, Entry, FloatType, Format, PackedEntry, Provenance};
-use crate::nn::{PackInto, QuantizeInto};
+use crate::nn::{PackInto, QuantizeInto, runs_in_bytes};
 use crate::params::{MapParams, Path, VisitParams, map_params, parameters, view_of, visit_params};
 use crate::train::Pruned;
 
@@ -54,7 +54,9 @@ impl Checkpoint {
     /// # Errors
     /// Lists every parameter that is missing, unexpected, or of another shape.
     pub fn load<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
-        let model = self.load_dense(model)?;
+        self.refuse_other_models(&model)?;
+        // Weights that are replaced below are not unpacked first.
+        let model = map_params(model, &mut Writer { entries: &self.entries, all: false });
         let model = model.apply_reparameterization(QuantizeInto::new(&self.entries));
         let quantized: BTreeSet<String> = parameters(&model)
             .into_iter()
@@ -72,7 +74,7 @@ impl Checkpoint {
     /// As [`Self::load`].
     pub fn load_dense<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
         self.refuse_other_models(&model)?;
-        Ok(map_params(model, &mut Writer(&self.entries)))
+        Ok(map_params(model, &mut Writer { entries: &self.entries, all: true }))
     }
 
     fn refuse_other_models<M: Module>(&self, model: &M) -> Result<(), CheckpointError> {
@@ -121,13 +123,20 @@ impl VisitParams for Reader {
     }
 }
 
-struct Writer<'a>(&'a BTreeMap<String, Entry>);
+struct Writer<'a> {
+    entries: &'a BTreeMap<String, Entry>,
+    /// `true` to write also what has a form of its own, packed or in 8 bits, as dense floats.
+    all: bool,
+}
 
 impl MapParams for Writer<'_> {
     fn float<const D: usize>(&mut self, path: &Path, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(entry) = self.0.get(&path.name()) else { return param };
-        let data = TensorData::new(entry.stored(), Shape::from(entry.shape()));
+        let Some(entry) = self.entries.get(&path.name()) else { return param };
         let device = param.lazy_device();
+        if !self.all && (matches!(entry, Entry::Packed(_)) || runs_in_bytes(entry, &device)) {
+            return param;
+        }
+        let data = TensorData::new(entry.stored(), Shape::from(entry.shape()));
         // Replaces the value as a record would: same id, same role in training.
         let (id, old, mapper) = param.consume();
         let trained = old.is_require_grad();

@@ -58,7 +58,7 @@ impl Reparameterization for QuantizedParam {
 }
 
 /// Returns `true` if the weight of an entry runs in 8 bits on a device.
-fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
+pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     let is_matrix = match entry {
         Entry::Dense { shape, scales: Some(_), .. } => shape.len() == 2,
         Entry::Packed(PackedEntry { view: View::Linear { .. }, scales: Some(_), .. }) => true,
@@ -94,8 +94,9 @@ impl Reparameterizer for QuantizeInto<'_> {
                 let transposed = scales.axis == 1;
                 let (stored, [rows, cols]) =
                     ((shape[0], shape[1]), [shape[scales.axis], shape[1 - scales.axis]]);
-                let values = if transposed { flipped(stored, values) } else { values.clone() };
-                let weight = QuantizedWeight::from_dense((rows, cols), &values, &scales.values);
+                let flipped = transposed.then(|| flipped(stored, values));
+                let values = flipped.as_ref().unwrap_or(values);
+                let weight = QuantizedWeight::from_dense((rows, cols), values, &scales.values);
                 (weight, scales.values.clone(), transposed)
             }
             Some(Entry::Packed(PackedEntry { packed, scales: Some(scales), .. })) => {

@@ -20,10 +20,7 @@ impl ByteWeight {
             build.steps(unit, cols.div_ceil(QUAD));
             for (place, &row) in rows.iter().enumerate() {
                 build.lanes[unit.strip + place / TILE_ROWS][place % TILE_ROWS] = row;
-                for col in 0..cols {
-                    let at = (col / QUAD, col % QUAD);
-                    build.put(unit, place, at, col, values[row as usize * cols + col]);
-                }
+                build.row(unit, place, &values[row as usize * cols..][..cols]);
             }
         }
         build.finish((rows, cols), Form::Dense)
@@ -189,6 +186,22 @@ impl<'a> Build<'a> {
         let stretch = (unit.strip + strip) * self.stretches + col / (STRETCH * CHUNK);
         self.sums[stretch][lane] += i32::from(byte);
         self.quads[unit.first + step * unit.strips + strip].0[lane * QUAD + slot] = byte;
+    }
+
+    /// Writes all weights of a lane.
+    fn row(&mut self, unit: Unit, lane: usize, values: &[f32]) {
+        let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
+        let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
+        let quads = self.quads[unit.first + strip..].iter_mut().step_by(unit.strips);
+        let sums = &mut self.sums[(unit.strip + strip) * self.stretches..];
+        let steps = values.chunks(QUAD).zip(quads).enumerate();
+        for (step, (values, quad)) in steps {
+            let sum = &mut sums[step * QUAD / (STRETCH * CHUNK)][lane];
+            for (byte, &value) in quad.0[lane * QUAD..].iter_mut().zip(values) {
+                *byte = integer(value, scale);
+                *sum += i32::from(*byte);
+            }
+        }
     }
 
     fn finish(self, (rows, cols): (usize, usize), form: Form) -> ByteWeight {
