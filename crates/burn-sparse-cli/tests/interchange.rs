@@ -166,6 +166,15 @@ fn values_in_8_bits_run_kernels_of_8_bits_and_hardly_move_the_metric() {
     let inspected = json(folder, &["inspect", "int8.safetensors", "--json"]);
     let types = inspected["tensors"].as_array().unwrap().iter().map(|tensor| &tensor["values"]);
     assert_eq!(types.filter(|values| **values == "I8").count(), 3);
+    for tensor in inspected["tensors"].as_array().unwrap() {
+        let bits = tensor["bits"].as_f64().unwrap();
+        match (tensor["values"].as_str().unwrap(), tensor["pattern"].as_str()) {
+            // A byte for every weight and a scale for every row.
+            ("I8", None) => assert!(bits > 8.0 && bits < 9.0, "{tensor}"),
+            ("I8", Some(_)) => assert!(bits > 1.0 && bits < 6.0, "{tensor}"),
+            _ => assert_eq!(bits, 32.0, "{tensor}"),
+        }
+    }
     for format in ["dense", "sparse-bitmask"] {
         let export = ["export", "run", "--format", format, "--values", "w8a8", "--out", "x"];
         let refused = run(folder, &export);

@@ -1,7 +1,9 @@
+use std::fs::File;
 use std::path::PathBuf;
 
 use burn_sparse::checkpoint::{Checkpoint, Entry, write_atomically};
 use burn_sparse::measure::plot;
+use burn_sparse::pattern::format::Safetensors;
 use burn_sparse::prune::Plan;
 use burn_sparse_run::recipe::Recipe;
 use clap::Args;
@@ -32,7 +34,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         dense_bytes: checkpoint.entries().values().map(dense_bytes).sum(),
         task: Recipe::of(&checkpoint)?.map(|recipe| recipe.task),
         sparsity: checkpoint.sparsity(),
-        tensors: tensors(&checkpoint),
+        tensors: tensors(&checkpoint, &Safetensors::open(File::open(&path)?)?),
         results,
         recipe: checkpoint.provenance().recipe().map(String::from),
         plan: checkpoint.provenance().plan().cloned(),
@@ -67,6 +69,8 @@ struct Tensor {
     /// Type of its values in the file.
     values: &'static str,
     sparsity: f64,
+    /// Bits in the file for each weight before pruning: of values, indices and scales.
+    bits: f64,
     mask_hash: Option<String>,
 }
 
@@ -74,7 +78,7 @@ fn dense_bytes(entry: &Entry) -> usize {
     4 * entry.shape().iter().product::<usize>()
 }
 
-fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
+fn tensors(checkpoint: &Checkpoint, file: &Safetensors<File>) -> Vec<Tensor> {
     let one = |(name, entry): (&String, &Entry)| {
         let packed = match entry {
             Entry::Packed(packed) => Some(packed),
@@ -87,14 +91,27 @@ fn tensors(checkpoint: &Checkpoint) -> Vec<Tensor> {
             pattern: packed.map(|entry| entry.pattern.to_string()),
             values: entry.value_type().name(),
             sparsity: packed.map_or(0.0, |entry| entry.packed.sparsity()),
+            bits: bits(name, &entry.shape(), file),
             mask_hash: packed.map(|entry| entry.packed.mask_hash()),
         }
     };
     checkpoint.entries().iter().map(one).collect()
 }
 
+/// Returns the bits that a parameter takes in the file for each of its elements.
+fn bits(parameter: &str, shape: &[usize], file: &Safetensors<File>) -> f64 {
+    let of_it = |name: &str| {
+        let rest = name.strip_prefix(parameter);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let arrays = file.tensors().iter().filter(|(name, _)| of_it(name));
+    let bytes: usize = arrays.map(|(_, info)| info.data_offsets.1 - info.data_offsets.0).sum();
+    8.0 * bytes as f64 / shape.iter().product::<usize>().max(1) as f64
+}
+
 fn print(summary: &Summary) -> Result<(), Failure> {
-    let heading = ["tensor", "layer", "shape", "pattern", "values", "sparsity", "mask (verified)"];
+    let heading =
+        ["tensor", "layer", "shape", "pattern", "values", "sparsity", "bits", "mask (verified)"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     rows.extend(summary.tensors.iter().map(|tensor| {
         let shape: Vec<String> = tensor.shape.iter().map(usize::to_string).collect();
@@ -105,13 +122,14 @@ fn print(summary: &Summary) -> Result<(), Failure> {
             tensor.pattern.clone().unwrap_or("dense".into()),
             tensor.values.into(),
             format!("{:.2} %", 100.0 * tensor.sparsity),
+            format!("{:.2}", tensor.bits),
             tensor.mask_hash.clone().unwrap_or("-".into()),
         ]
     }));
     let share = 100.0 * summary.bytes as f64 / summary.dense_bytes.max(1) as f64;
     output::text(&format!(
         "{}: {} bytes, {share:.1} % of the dense parameters' {}; sparsity {:.2} %\n\n{}\n\n\
-         results\n{}\n\nrecipe\n{}\n\n{}",
+         bits: in the file, for each weight before pruning\n\nresults\n{}\n\nrecipe\n{}\n\n{}",
         summary.file,
         summary.bytes,
         summary.dense_bytes,
