@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::SystemTime;
 
-use support::{assert_refused, json, recipe, run};
+use support::{assert_refused, command, json, recipe, run};
 
 const SWEEP: [&str; 10] = [
     "sweep",
@@ -56,6 +58,111 @@ fn a_grid_is_trained_once_and_a_larger_one_adds_to_it() {
     let ramp = &second["rows"][0]["metric"]["values"][0];
     assert_eq!(ramp, &first["rows"][0]["metric"]["values"][0]);
     assert_eq!(sweep(folder, &methods), second);
+}
+
+const SHARDED: [&str; 8] = [
+    "sweep",
+    "recipe.toml",
+    "--json",
+    "--patterns",
+    "unstructured,shfl-bw(vector=32),balanced(block=32)",
+    "--sparsities",
+    "0.5,0.75",
+    "--seeds=2",
+];
+
+/// Returns the tensors of every checkpoint of a sweep, by path.
+fn tensors(sweep: &Path) -> BTreeMap<String, Vec<(String, Vec<u8>)>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![sweep.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.ends_with("checkpoint.safetensors") {
+                let bytes = std::fs::read(&path).unwrap();
+                let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+                let tensors = file.iter().map(|(name, view)| (name.into(), view.data().to_vec()));
+                let mut tensors: Vec<(String, Vec<u8>)> = tensors.collect();
+                tensors.sort();
+                found.insert(path.strip_prefix(sweep).unwrap().display().to_string(), tensors);
+            }
+        }
+    }
+    found
+}
+
+/// Copies a folder into another one.
+fn merge(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        if path.is_dir() {
+            merge(&path, &to.join(name));
+        } else {
+            std::fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn three_shards_of_twelve_runs_train_what_one_process_trains_to_the_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "prune_epochs = 2", "prune_epochs = 1");
+    let sharded = |run_dir: &str, shard: &str| -> Vec<String> {
+        let more = ["--run-dir", run_dir, "--shard", shard];
+        SHARDED.iter().chain(&more).map(|argument| argument.to_string()).collect()
+    };
+    let whole = json(folder, &[&SHARDED[..], &["--run-dir", "whole"]].concat());
+    assert_eq!(whole["rows"].as_array().unwrap().len(), 6);
+
+    // At once, in one folder; the dense runs are shared too.
+    let shards: Vec<_> = ["1/3", "2/3", "3/3"]
+        .map(|shard| {
+            let mut command = command(folder);
+            command.args(sharded("shared", shard)).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    for output in &shards {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+    }
+    // Whoever came last has collated.
+    let collated = std::fs::read(folder.join("shared/sweep.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&collated).unwrap(), whole);
+    let expected = tensors(&folder.join("whole"));
+    assert_eq!(expected.len(), 12 + 2);
+    assert!(tensors(&folder.join("shared")) == expected);
+
+    // One after the other, in folders of their own.
+    for (index, missing) in [(1, 8), (2, 8), (3, 8)] {
+        let shard = format!("{index}/3");
+        let arguments = sharded(&format!("own-{index}"), &shard);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let found = json(folder, &arguments);
+        assert_eq!(found["shard"], shard);
+        assert_eq!(found["missing"].as_array().unwrap().len(), missing, "{found}");
+        merge(&folder.join(format!("own-{index}")), &folder.join("merged"));
+    }
+    let begun = SystemTime::now();
+    assert_eq!(json(folder, &[&SHARDED[..], &["--run-dir", "merged"]].concat()), whole);
+    assert!(tensors(&folder.join("merged")) == expected);
+    let checkpoint = folder.join("merged/dense/seed-0/checkpoint.safetensors");
+    assert!(checkpoint.metadata().and_then(|data| data.modified()).unwrap() < begun);
+}
+
+#[test]
+fn what_is_no_shard_is_bad_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    for (shard, more) in [("0/2", &[][..]), ("3/2", &[]), ("x", &[]), ("1/2", &["--sensitivity"])] {
+        let arguments = [&["sweep", "--shard", shard], more].concat();
+        assert_eq!(run(folder.path(), &arguments).status.code(), Some(2), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -71,6 +71,14 @@ pub enum RunError {
         /// Folder.
         folder: PathBuf,
     },
+    /// A run of a sweep could not be claimed, or its claim was lost.
+    #[error("{}: {reason}", folder.display())]
+    Claim {
+        /// Folder.
+        folder: PathBuf,
+        /// Cause.
+        reason: String,
+    },
     /// There is nothing to resume.
     #[error("{} holds no run to resume: {reason}", folder.display())]
     NothingToResume {

@@ -1,13 +1,16 @@
 use std::path::Path;
+use std::time::Duration;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
 use serde::{Deserialize, Serialize};
 
-use super::Sweep;
+use super::claim::{Claim, Claims, LEASE};
 use super::grid::Planned;
+use super::{Shard, Sweep};
 use crate::run::{
-    Begin, DataSource, Observer, Outcome, Results, RunError, RunFolder, TrainOptions, train,
+    Begin, DataSource, EpochReport, Observer, Outcome, Phase, Results, RunError, RunFolder,
+    TrainOptions, train,
 };
 use crate::{Metric, Task};
 
@@ -63,20 +66,34 @@ pub struct SweepPlace<'a> {
     pub device: &'a Device,
 }
 
-/// Trains the runs that are not finished, and reads those that are. Every run has its own folder, so that the same sweep
-/// continues where it was stopped, and a larger one reuses the runs of a smaller one.
+/// End of a sweep.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SweepOutcome {
+    /// All runs are finished.
+    Complete(SweepReport),
+    /// The shard is finished, but not these runs of others.
+    Missing(Vec<String>),
+    /// The observer interrupted it.
+    Interrupted,
+}
+
+/// Trains the runs of a shard that are not finished, and reads those that are. Every run has its own folder, so that the same
+/// sweep continues where it was stopped, and a larger one reuses the runs of a smaller one. Several processes may share the
+/// folder: each run, the dense ones included, is trained by one of them, and the others wait for it if they need it.
 ///
-/// Returns `None` if the observer interrupted it. Calls `done` for every finished run.
+/// Calls `done` for every finished run.
 ///
 /// # Errors
 /// When the grid has an impossible cell, before anything is trained; later, when a run fails.
 pub fn sweep<T: Task>(
     task: &T,
     sweep: &Sweep,
+    shard: Shard,
     place: SweepPlace<'_>,
     observer: &mut dyn Observer,
     done: &mut dyn FnMut(&str, &Metric),
-) -> Result<Option<SweepReport>, RunError> {
+) -> Result<SweepOutcome, RunError> {
     let cells = sweep.cells()?;
     // Everything that can be wrong is reported before the first run.
     let model = task.model(place.device);
@@ -89,20 +106,45 @@ pub fn sweep<T: Task>(
     }
     let source = DataSource::new(place.data_dir);
     let mut runner = Runner { task, source: &source, place, observer, done };
-    let mut one = |planned: &Planned, from: Option<&Checkpoint>| runner.one(planned, from);
+    let dense = sweep.dense();
+    let runs: Vec<&Planned> = cells.iter().flat_map(|cell| &cell.runs).collect();
+    let of_shard = |run: &usize| shard.has(*run);
 
-    let mut dense = Vec::new();
-    for planned in sweep.dense() {
-        let Some(found) = one(&planned, None)? else { return Ok(None) };
-        dense.push(found);
-    }
-    let mut rows = Vec::new();
-    for cell in &cells {
-        let mut found = Vec::new();
-        for (planned, dense) in cell.runs.iter().zip(&dense) {
-            let Some(result) = one(planned, Some(&dense.checkpoint))? else { return Ok(None) };
-            found.push(result);
+    let mut begun_with = Vec::new();
+    for (seed, planned) in dense.iter().enumerate() {
+        let needed = (0..runs.len()).filter(of_shard).any(|run| run % dense.len() == seed);
+        let found = if needed { runner.one(planned, None)? } else { None };
+        if needed && found.is_none() {
+            return Ok(SweepOutcome::Interrupted);
         }
+        begun_with.push(found);
+    }
+    for run in (0..runs.len()).filter(of_shard) {
+        let from = begun_with[run % dense.len()].as_ref().map(|dense| &dense.checkpoint);
+        if runner.one(runs[run], from)?.is_none() {
+            return Ok(SweepOutcome::Interrupted);
+        }
+    }
+    collate(sweep, place.folder)
+}
+
+/// Reads all runs of a sweep.
+fn collate(sweep: &Sweep, folder: &Path) -> Result<SweepOutcome, RunError> {
+    let mut missing = Vec::new();
+    let mut read = |runs: &[Planned]| -> Result<Vec<Finished>, RunError> {
+        let mut found = Vec::new();
+        for planned in runs {
+            match finished(&RunFolder::new(folder.join(&planned.folder)), planned)? {
+                Some(run) => found.push(run),
+                None => missing.push(planned.folder.clone()),
+            }
+        }
+        Ok(found)
+    };
+    let dense = spread(&read(&sweep.dense())?);
+    let mut rows = Vec::new();
+    for cell in &sweep.cells()? {
+        let found = read(&cell.runs)?;
         rows.push(SweepRow {
             method: cell.method.clone(),
             pattern: cell.pattern.to_string(),
@@ -111,8 +153,10 @@ pub fn sweep<T: Task>(
             metric: spread(&found),
         });
     }
-    let task = sweep.recipe.task.clone();
-    Ok(Some(SweepReport { task, dense: spread(&dense), rows }))
+    if !missing.is_empty() {
+        return Ok(SweepOutcome::Missing(missing));
+    }
+    Ok(SweepOutcome::Complete(SweepReport { task: sweep.recipe.task.clone(), dense, rows }))
 }
 
 /// Trains runs into folders below one.
@@ -125,16 +169,58 @@ pub(super) struct Runner<'a, T: Task> {
 }
 
 impl<T: Task> Runner<'_, T> {
-    /// Trains or resumes a run, or reads a finished one; returns `None` if the observer interrupted it.
+    /// Trains or resumes a run, or reads a finished one, which another process may have trained in the meantime; returns
+    /// `None` if the observer interrupted it.
     pub(super) fn one(
         &mut self,
         planned: &Planned,
         from: Option<&Checkpoint>,
     ) -> Result<Option<Finished>, RunError> {
         let run = RunFolder::new(self.place.folder.join(&planned.folder));
-        if let Some(found) = finished(&run, planned)? {
-            return Ok(Some(found));
+        let mut claims = Claims::new(self.place.folder, &planned.folder, LEASE);
+        let mut waits = false;
+        loop {
+            if let Some(found) = finished(&run, planned)? {
+                return Ok(Some(found));
+            }
+            let claimed = claims.attempt().map_err(|error| RunError::Claim {
+                folder: run.path().into(),
+                reason: error.to_string(),
+            })?;
+            match claimed {
+                // Between the two looks its last holder may have finished it.
+                Some(claim) => match finished(&run, planned)? {
+                    Some(found) => return Ok(Some(found)),
+                    None => match self.train(&run, planned, from, &claim) {
+                        // Another process uses it without a claim, as `train` does.
+                        Err(RunError::InUse { .. }) => {}
+                        trained => {
+                            return if trained? { finished(&run, planned) } else { Ok(None) };
+                        }
+                    },
+                },
+                None => {}
+            }
+            if !waits {
+                let run = &planned.folder;
+                tracing::info!(run, "another process is training it, or left it: waiting");
+                waits = true;
+            }
+            if self.observer.interrupted() {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK_AGAIN);
         }
+    }
+
+    /// Trains a run under a claim. Returns `false` if the observer interrupted it.
+    fn train(
+        &mut self,
+        run: &RunFolder,
+        planned: &Planned,
+        from: Option<&Checkpoint>,
+        claim: &Claim,
+    ) -> Result<bool, RunError> {
         let begin = match (run.is_begun(), from) {
             (true, _) => Begin::Resume,
             (false, Some(checkpoint)) => Begin::From(checkpoint),
@@ -144,14 +230,41 @@ impl<T: Task> Runner<'_, T> {
             task: self.task,
             recipe: &planned.recipe,
             source: self.source,
-            folder: &run,
+            folder: run,
             begin,
             devices: std::slice::from_ref(self.place.device),
         };
-        let outcome = train(&options, self.observer)?;
-        let Outcome::Trained(trained) = outcome else { return Ok(None) };
+        let outcome = train(&options, &mut Claimed { observer: self.observer, claim })?;
+        if claim.is_lost() {
+            let reason = "another process took the run over, because this one was suspended";
+            return Err(RunError::Claim { folder: run.path().into(), reason: reason.into() });
+        }
+        let Outcome::Trained(trained) = outcome else { return Ok(false) };
         (self.done)(&planned.folder, &trained.metric);
-        finished(&run, planned)
+        Ok(true)
+    }
+}
+
+/// Time between two looks at a run that another process trains.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Observer that stops a run whose claim is lost.
+struct Claimed<'a> {
+    observer: &'a mut dyn Observer,
+    claim: &'a Claim,
+}
+
+impl Observer for Claimed<'_> {
+    fn step(&mut self, phase: Phase, epoch: usize, step: usize, steps: usize, loss: f64) {
+        self.observer.step(phase, epoch, step, steps, loss);
+    }
+
+    fn epoch(&mut self, report: &EpochReport) {
+        self.observer.epoch(report);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.claim.is_lost() || self.observer.interrupted()
     }
 }
 

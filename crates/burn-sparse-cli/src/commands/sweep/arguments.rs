@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use burn_sparse_run::sweep::Method;
+use burn_sparse_run::sweep::{Method, Shard};
 use clap::Args;
 
 use crate::args::{Patterns, method, patterns};
@@ -22,6 +22,10 @@ pub(crate) struct SweepArguments {
     /// Number of seeds, counted from the recipe's.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
+    /// Train a part of the runs, every n-th from the i-th on, as in 2/3. Shards share a folder, or have folders of their own
+    /// that are merged into one; the last, or the sweep without this option, collates.
+    #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE, conflicts_with = "sensitivity")]
+    pub(crate) shard: Shard,
     /// Measure the sensitivity of each weight: prune it alone, in one shot, in the dense model of the first seed.
     #[arg(long, conflicts_with = "methods")]
     pub(crate) sensitivity: bool,

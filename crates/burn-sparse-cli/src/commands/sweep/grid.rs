@@ -1,25 +1,50 @@
 use burn_sparse::checkpoint::write_atomically;
 use burn_sparse_run::run::RunError;
-use burn_sparse_run::sweep::{self, Spread, SweepPlace, SweepReport};
+use burn_sparse_run::sweep::{self, Spread, SweepOutcome, SweepPlace, SweepReport};
 use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use serde::Serialize;
 
 use super::super::Failure;
+use super::SweepArguments;
 use super::job::Job;
 use crate::output::{self, Progress};
 
 /// Trains every pattern at every sparsity by every method, from one dense checkpoint for each seed.
 pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
-    let Some(report) = with_task(&job.sweep.recipe, Train(job))?? else {
-        return Err("interrupted; the same command goes on".into());
+    let Job { sweep, arguments, folder, .. } = job;
+    let report = match with_task(&sweep.recipe, Train(job))?? {
+        SweepOutcome::Complete(report) => report,
+        SweepOutcome::Missing(missing) => return incomplete(arguments, missing),
+        _ => return Err("interrupted; the same command goes on".into()),
     };
-    let report = Report { device: &job.arguments.device, report: &report };
-    let file = job.folder.join("sweep.json");
+    let report = Report { device: &arguments.device, report: &report };
+    let file = folder.join("sweep.json");
     write_atomically(&file, &serde_json::to_vec_pretty(&report)?)?;
-    if job.arguments.json {
+    if arguments.json {
         return output::json(&report);
     }
     output::text(&format!("{}\n\n{}", table(report.report), file.display()))
+}
+
+/// Says which runs of other shards are missing.
+fn incomplete(arguments: &SweepArguments, missing: Vec<String>) -> Result<(), Failure> {
+    let shard = arguments.shard.to_string();
+    if arguments.json {
+        return output::json(&Incomplete { device: &arguments.device, shard, missing });
+    }
+    output::text(&format!(
+        "shard {shard} is finished; of other shards {} runs are missing:\n  {}",
+        missing.len(),
+        missing.join("\n  ")
+    ))
+}
+
+/// Output of `--json` while runs of other shards are missing.
+#[derive(Serialize)]
+struct Incomplete<'a> {
+    device: &'a str,
+    shard: String,
+    missing: Vec<String>,
 }
 
 /// Output of `--json`, and content of `sweep.json`.
@@ -33,7 +58,7 @@ struct Report<'a> {
 struct Train<'a>(Job<'a>);
 
 impl TaskVisitor for Train<'_> {
-    type Output = Result<Option<SweepReport>, RunError>;
+    type Output = Result<SweepOutcome, RunError>;
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let Job { sweep, arguments, folder, device } = self.0;
@@ -43,7 +68,7 @@ impl TaskVisitor for Train<'_> {
             print(&format!("{run}: {metric}"));
         };
         let place = SweepPlace { data_dir: arguments.data_dir.as_deref(), folder, device };
-        sweep::sweep(&task, sweep, place, &mut progress, &mut done)
+        sweep::sweep(&task, sweep, arguments.shard, place, &mut progress, &mut done)
     }
 }
 
