@@ -1,5 +1,6 @@
 //! Builder of the page.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io::Write;
@@ -12,6 +13,8 @@ use clap::Parser;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use wasm_bindgen_cli_support::Bindgen;
+
+type Failure = Box<dyn Error>;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 const FILES: [&str; 5] = [
@@ -42,7 +45,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When a file cannot be read or written, or the WebAssembly cannot be built.
-pub fn build(options: &Options) -> Result<String, Box<dyn Error>> {
+pub fn build(options: &Options) -> Result<String, Failure> {
     let files = files(&options.model)?;
     let sentences = match &options.sentences {
         Some(path) => read(path)?,
@@ -94,12 +97,12 @@ pub fn build(options: &Options) -> Result<String, Box<dyn Error>> {
 }
 
 /// Reads the files of a model.
-fn files(model: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Box<dyn Error>> {
-    let mut found = Vec::new();
+fn files(model: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>, Failure> {
+    let mut found = BTreeMap::new();
     for (at, file) in FILES.into_iter().enumerate() {
         let path = model.join(file);
         if path.is_file() {
-            found.push((file, read(&path)?));
+            found.insert(file, read(&path)?);
         } else if at < REQUIRED {
             return Err(format!(
                 "{} has no {file}: expected a Hugging Face folder with {}",
@@ -112,12 +115,12 @@ fn files(model: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, Box<dyn Error>> {
     Ok(found)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()).into())
 }
 
 /// Compiles the library of this package, and returns the path of its WebAssembly.
-fn compiled() -> Result<PathBuf, Box<dyn Error>> {
+fn compiled() -> Result<PathBuf, Failure> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let built = Command::new(cargo)
@@ -135,12 +138,12 @@ fn compiled() -> Result<PathBuf, Box<dyn Error>> {
         .into());
     }
     let messages = String::from_utf8(built.stdout)?;
-    let artifacts = messages.lines().filter_map(|line| {
+    let mut artifacts = messages.lines().rev().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let file = message["filenames"].as_array()?.iter().filter_map(|name| name.as_str());
         file.filter(|name| name.ends_with("burn_sparse_web.wasm")).map(PathBuf::from).next()
     });
-    artifacts.last().ok_or_else(|| "cargo named no WebAssembly".into())
+    artifacts.next().ok_or_else(|| "cargo named no WebAssembly".into())
 }
 
 fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {

@@ -187,19 +187,16 @@ impl<T: Task> Runner<'_, T> {
                 folder: run.path().into(),
                 reason: error.to_string(),
             })?;
-            match claimed {
+            if let Some(claim) = claimed {
                 // Between the two looks its last holder may have finished it.
-                Some(claim) => match finished(&run, planned)? {
-                    Some(found) => return Ok(Some(found)),
-                    None => match self.train(&run, planned, from, &claim) {
-                        // Another process uses it without a claim, as `train` does.
-                        Err(RunError::InUse { .. }) => {}
-                        trained => {
-                            return if trained? { finished(&run, planned) } else { Ok(None) };
-                        }
-                    },
-                },
-                None => {}
+                if let Some(found) = finished(&run, planned)? {
+                    return Ok(Some(found));
+                }
+                match self.train(&run, planned, from, &claim) {
+                    // Another process uses it without a claim, as `train` does.
+                    Err(RunError::InUse { .. }) => {}
+                    trained => return if trained? { finished(&run, planned) } else { Ok(None) },
+                }
             }
             if !waits {
                 let run = &planned.folder;
