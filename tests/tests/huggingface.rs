@@ -64,6 +64,36 @@ fn generating_step_by_step_follows_the_probabilities_of_the_whole_text() {
 }
 
 #[test]
+fn a_folder_in_memory_loads_as_one_on_disk_does() {
+    let tensors = bert_tensors();
+    for sharded in [false, true] {
+        let place = folder(BERT, &tensors);
+        if sharded {
+            shard(place.path(), &tensors);
+        }
+        let files = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.map(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap().to_string();
+            (name, fs::read(path).unwrap())
+        });
+        let files: Vec<(String, Vec<u8>)> = files.collect();
+        let load = |files: &[(String, Vec<u8>)]| {
+            let folder = Folder::in_memory(files.to_vec()).map_err(|e| e.to_string())?;
+            BertEmbedder::load(&folder, Weights::Packed, &Device::flex()).map_err(|e| e.to_string())
+        };
+        let expected = embedder(place.path()).unwrap().embed(&["a b c"]).unwrap();
+        assert_eq!(load(&files).unwrap().embed(&["a b c"]).unwrap(), expected);
+        for missing in 0..files.len() {
+            let mut fewer = files.clone();
+            let (name, _) = fewer.remove(missing);
+            let error = load(&fewer).unwrap_err();
+            let named = if name.ends_with(".index.json") { "model.safetensors" } else { &name };
+            assert_names(&error, &["memory", named]);
+        }
+    }
+}
+
+#[test]
 fn shards_and_sixteen_bits_load_as_one_file_does() {
     let tensors = bert_tensors();
     let whole = folder(BERT, &tensors);

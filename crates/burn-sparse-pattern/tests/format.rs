@@ -158,6 +158,17 @@ proptest! {
 }
 
 #[test]
+fn values_in_8_bits_of_another_number_than_their_shape_are_refused_by_name() {
+    let mut file = in_8_bits(Pattern::balanced(4), 8, 8, 0.5).unwrap();
+    for count in [0, 63, 65] {
+        let Some(Entry::Dense { values, .. }) = file.entries.get_mut("embedding") else { panic!() };
+        *values = vec![0.0; count];
+        let error = file.to_bytes().unwrap_err().to_string();
+        assert!(error.contains("embedding") && error.contains(&format!("{count} ")), "{error}");
+    }
+}
+
+#[test]
 fn the_scale_of_a_row_rounds_with_the_least_squared_error() {
     let error = |values: &[f32], scale: f32| -> f64 {
         let rounded = |value: f32| (value / scale).round().clamp(-127.0, 127.0) * scale;

@@ -127,7 +127,7 @@ fn compiled() -> Result<PathBuf, Failure> {
         .args(["build", "--lib", "--profile", "deploy", "--target", TARGET])
         .args(["--manifest-path", manifest, "--message-format", "json-render-diagnostics"])
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", "-C target-feature=+simd128")
-        // What wasm-bindgen reads is among what would be stripped; it removes names itself.
+        // wasm-bindgen reads sections that stripping would remove; it removes names itself.
         .env("CARGO_PROFILE_DEPLOY_STRIP", "none")
         .stderr(std::process::Stdio::inherit())
         .output()?;

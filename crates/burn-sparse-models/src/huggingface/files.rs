@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,28 +52,30 @@ impl Files {
 
     /// Returns a file's bytes.
     pub(super) fn read(&self, file: &str) -> Result<Vec<u8>, PretrainedError> {
-        let read = |source| PretrainedError::Read { path: self.path(file), source };
-        match &self.memory {
-            None => std::fs::read(self.path(file)),
-            Some(files) => match files.get(file) {
-                Some(bytes) => Ok(bytes.to_vec()),
-                None => Err(io::ErrorKind::NotFound.into()),
-            },
+        match self.open(file)? {
+            OpenFile::Memory(bytes) => Ok(bytes.to_vec()),
+            OpenFile::Disk(mut opened) => {
+                let mut bytes = Vec::new();
+                opened.read_to_end(&mut bytes).map_err(|source| self.unreadable(file, source))?;
+                Ok(bytes)
+            }
         }
-        .map_err(read)
     }
 
     /// Opens a file.
     pub(super) fn open(&self, file: &str) -> Result<OpenFile, PretrainedError> {
-        let read = |source| PretrainedError::Read { path: self.path(file), source };
-        match &self.memory {
+        let opened = match &self.memory {
             None => File::open(self.path(file)).map(OpenFile::Disk),
-            Some(files) => match files.get(file) {
-                Some(bytes) => Ok(OpenFile::Memory(bytes.clone())),
-                None => Err(io::ErrorKind::NotFound.into()),
-            },
-        }
-        .map_err(read)
+            Some(files) => {
+                let bytes = files.get(file).ok_or_else(|| io::ErrorKind::NotFound.into());
+                bytes.cloned().map(OpenFile::Memory)
+            }
+        };
+        opened.map_err(|source| self.unreadable(file, source))
+    }
+
+    fn unreadable(&self, file: &str, source: io::Error) -> PretrainedError {
+        PretrainedError::Read { path: self.path(file), source }
     }
 }
 

@@ -12,8 +12,8 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a `tokenizer.json`, which errors call `path`; its tokens must all be below `vocabulary`. Truncation and padding that the file asks for are
-    /// switched off.
+    /// Reads a `tokenizer.json`, which errors call `path`; its tokens must all be below `vocabulary`. Truncation and padding
+    /// that the file asks for are switched off.
     ///
     /// # Errors
     /// When the file cannot be read, or is that of another vocabulary.

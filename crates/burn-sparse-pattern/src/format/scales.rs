@@ -23,9 +23,7 @@ impl Scales {
     pub fn choose(axis: usize, shape: &[usize], values: &[f32]) -> Self {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "values of {shape:?}");
         let mut rows = vec![Vec::new(); shape[axis]];
-        for (at, &value) in values.iter().enumerate() {
-            rows[index(axis, shape, at)].push(value);
-        }
+        each(axis, shape, |at, row| rows[row].push(values[at]));
         Self { axis, values: rows.iter().map(|row| scale(row)).collect() }
     }
 
@@ -34,42 +32,38 @@ impl Scales {
     /// # Panics
     /// As [`Self::choose`].
     pub fn round(&self, shape: &[usize], values: &mut [f32]) {
-        self.each(shape, values, |value, scale| *value = f32::from(integer(*value, scale)) * scale);
+        each(self.axis, shape, |at, row| {
+            let scale = self.values[row];
+            values[at] = f32::from(integer(values[at], scale)) * scale;
+        });
     }
 
     /// Multiplies integers by their scales.
     pub(super) fn multiply(&self, shape: &[usize], integers: &mut [f32]) {
-        self.each(shape, integers, |value, scale| *value *= scale);
-    }
-
-    /// Calls `apply` with every value and its scale.
-    fn each(&self, shape: &[usize], values: &mut [f32], apply: impl Fn(&mut f32, f32)) {
-        let within: usize = shape[self.axis + 1..].iter().product();
-        if within == 1 {
-            for values in values.chunks_mut(shape[self.axis].max(1)) {
-                for (value, &scale) in values.iter_mut().zip(&self.values) {
-                    apply(value, scale);
-                }
-            }
-            return;
-        }
-        for (at, values) in values.chunks_mut(within.max(1)).enumerate() {
-            let scale = self.values[at % shape[self.axis]];
-            for value in values {
-                apply(value, scale);
-            }
-        }
+        each(self.axis, shape, |at, row| integers[at] *= self.values[row]);
     }
 
     pub(super) fn integers(&self, shape: &[usize], values: &[f32]) -> Vec<i8> {
-        let scale = |at| self.values[index(self.axis, shape, at)];
-        values.iter().enumerate().map(|(at, &value)| integer(value, scale(at))).collect()
+        let mut integers = Vec::with_capacity(values.len());
+        each(self.axis, shape, |at, row| integers.push(integer(values[at], self.values[row])));
+        integers
     }
 }
 
-/// Returns the index on an axis of an element.
-fn index(axis: usize, shape: &[usize], at: usize) -> usize {
-    at / shape[axis + 1..].iter().product::<usize>() % shape[axis]
+/// Calls `apply` with every element, in order, and its index on an axis.
+#[inline]
+fn each(axis: usize, shape: &[usize], mut apply: impl FnMut(usize, usize)) {
+    let product = |shape: &[usize]| shape.iter().product::<usize>();
+    let (around, within) = (product(&shape[..axis]), product(&shape[axis + 1..]));
+    let mut at = 0;
+    for _ in 0..around {
+        for row in 0..shape[axis] {
+            for _ in 0..within {
+                apply(at, row);
+                at += 1;
+            }
+        }
+    }
 }
 
 impl Packed {
@@ -194,7 +188,8 @@ mod tests {
             let mut values = vec![1.0; 24];
             scales.multiply(&shape, &mut values);
             for (at, &value) in values.iter().enumerate() {
-                assert_eq!(value, scales.values[index(axis, &shape, at)], "axis {axis}, {at}");
+                let index = [at / 12, at / 4 % 3, at % 4];
+                assert_eq!(value, scales.values[index[axis]], "axis {axis}, {at}");
             }
         }
     }

@@ -47,6 +47,10 @@ pub fn write_parameters(
             Entry::Dense { shape, values, scales: Some(scales), .. } => {
                 let rows = shape.get(scales.axis).copied().unwrap_or(0);
                 scales::check(name, &scales.values, rows)?;
+                if shape.iter().product::<usize>() != values.len() {
+                    let reason = format!("{} elements for {shape:?}", values.len());
+                    return Err(FormatError::tensor(name.as_str(), reason));
+                }
                 (version, scales_axis) = (VERSION_WITH_SCALES, Some(scales.axis));
                 let array = Array::signed_bytes(shape.clone(), scales.integers(shape, values));
                 add(&mut arrays, name.clone(), array)?;

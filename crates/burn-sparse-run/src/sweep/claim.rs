@@ -200,7 +200,7 @@ mod tests {
     fn a_holder_that_was_silent_learns_that_it_lost_its_claim() {
         let folder = tempfile::tempdir().unwrap();
         let held = claims(folder.path()).attempt().unwrap().unwrap();
-        // What another process does that saw it silent for a lease.
+        // Another process that saw it silent for a lease creates the next claim.
         let place = folder.path().join(".claims/pattern/seed-0");
         fs::write(place.join("2"), "another").unwrap();
         let started = Instant::now();

@@ -6,7 +6,7 @@ use burn_sparse::checkpoint::Checkpoint;
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Claims, LEASE};
-use super::grid::Planned;
+use super::grid::{Cell, Planned};
 use super::{Shard, Sweep};
 use crate::run::{
     Begin, DataSource, EpochReport, Observer, Outcome, Phase, Results, RunError, RunFolder,
@@ -125,11 +125,16 @@ pub fn sweep<T: Task>(
             return Ok(SweepOutcome::Interrupted);
         }
     }
-    collate(sweep, place.folder)
+    collate(&sweep.recipe.task, &dense, &cells, place.folder)
 }
 
 /// Reads all runs of a sweep.
-fn collate(sweep: &Sweep, folder: &Path) -> Result<SweepOutcome, RunError> {
+fn collate(
+    task: &str,
+    dense: &[Planned],
+    cells: &[Cell],
+    folder: &Path,
+) -> Result<SweepOutcome, RunError> {
     let mut missing = Vec::new();
     let mut read = |runs: &[Planned]| -> Result<Vec<Finished>, RunError> {
         let mut found = Vec::new();
@@ -141,9 +146,9 @@ fn collate(sweep: &Sweep, folder: &Path) -> Result<SweepOutcome, RunError> {
         }
         Ok(found)
     };
-    let dense = spread(&read(&sweep.dense())?);
+    let dense = spread(&read(dense)?);
     let mut rows = Vec::new();
-    for cell in &sweep.cells()? {
+    for cell in cells {
         let found = read(&cell.runs)?;
         rows.push(SweepRow {
             method: cell.method.clone(),
@@ -156,7 +161,7 @@ fn collate(sweep: &Sweep, folder: &Path) -> Result<SweepOutcome, RunError> {
     if !missing.is_empty() {
         return Ok(SweepOutcome::Missing(missing));
     }
-    Ok(SweepOutcome::Complete(SweepReport { task: sweep.recipe.task.clone(), dense, rows }))
+    Ok(SweepOutcome::Complete(SweepReport { task: task.into(), dense, rows }))
 }
 
 /// Trains runs into folders below one.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, Totals, started};
+use super::store::{Target, Totals, multiply_add, started};
 use super::weight::{ByteWeight, Unit};
 
 pub(super) struct Multiply<'a> {
@@ -41,10 +41,9 @@ impl Multiply<'_> {
             // left for their sums, to hide the latency of a product.
             token += unsafe {
                 match (n - token).min(D::TOKENS) {
-                    1 if D::CHAINS => self.tokens::<D, 1, 4, STRIPS>(unit, token),
-                    2 if D::CHAINS => self.tokens::<D, 2, 2, STRIPS>(unit, token),
-                    1 => self.tokens::<D, 1, 1, STRIPS>(unit, token),
-                    2 => self.tokens::<D, 2, 1, STRIPS>(unit, token),
+                    1 if D::TOKENS == 1 => self.tokens::<D, 1, 1, STRIPS>(unit, token),
+                    1 => self.tokens::<D, 1, 4, STRIPS>(unit, token),
+                    2 => self.tokens::<D, 2, 2, STRIPS>(unit, token),
                     3 => self.tokens::<D, 3, 1, STRIPS>(unit, token),
                     4..8 => self.tokens::<D, 4, 1, STRIPS>(unit, token),
                     _ => self.tokens::<D, 8, 1, STRIPS>(unit, token),
@@ -101,22 +100,9 @@ unsafe fn add<D: Dots, const T: usize, const STRIPS: usize>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        let next = weights.add((STRIPS - 1) * QUAD_BYTES);
-        if T == 1 {
-            let x = D::inputs(inputs[0].add(step * QUAD));
-            sums[0][0] = D::dot_at(sums[0][0], x, weights);
-            if STRIPS == 2 {
-                sums[0][STRIPS - 1] = D::dot_at(sums[0][STRIPS - 1], x, next);
-            }
-            return;
-        }
-        let (first, last) = (D::load(weights), D::load(next));
         for (inputs, sums) in inputs.iter().zip(sums) {
             let x = D::inputs(inputs.add(step * QUAD));
-            sums[0] = D::dot(sums[0], x, first);
-            if STRIPS == 2 {
-                sums[STRIPS - 1] = D::dot(sums[STRIPS - 1], x, last);
-            }
+            multiply_add::<D, STRIPS>(sums, x, weights);
         }
     }
 }

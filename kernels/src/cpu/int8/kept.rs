@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
-use super::store::{Target, Totals, started};
+use super::store::{Target, Totals, multiply_add, started};
 use super::weight::{ByteWeight, Kept};
 
 pub(super) struct Multiply<'a> {
@@ -46,10 +46,9 @@ impl Multiply<'_> {
             // SAFETY: guaranteed by the caller. Chains as in the dense kernel.
             token += unsafe {
                 match (n - token).min(D::TOKENS) {
-                    1 if D::CHAINS => self.tokens::<D, PERIOD, 1, 4, STRIPS>(at, token),
-                    2 if D::CHAINS => self.tokens::<D, PERIOD, 2, 2, STRIPS>(at, token),
-                    1 => self.tokens::<D, PERIOD, 1, 1, STRIPS>(at, token),
-                    2 => self.tokens::<D, PERIOD, 2, 1, STRIPS>(at, token),
+                    1 if D::TOKENS == 1 => self.tokens::<D, PERIOD, 1, 1, STRIPS>(at, token),
+                    1 => self.tokens::<D, PERIOD, 1, 4, STRIPS>(at, token),
+                    2 => self.tokens::<D, PERIOD, 2, 2, STRIPS>(at, token),
                     3 => self.tokens::<D, PERIOD, 3, 1, STRIPS>(at, token),
                     4..8 => self.tokens::<D, PERIOD, 4, 1, STRIPS>(at, token),
                     _ => self.tokens::<D, PERIOD, 8, 1, STRIPS>(at, token),
@@ -121,23 +120,10 @@ unsafe fn add<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        let next = weights.add((STRIPS - 1) * QUAD_BYTES);
-        if T == 1 {
-            let x = D::look_up::<PERIOD>(tables[0], D::index::<PERIOD>(index));
-            sums[0][0] = D::dot_at(sums[0][0], x, weights);
-            if STRIPS == 2 {
-                sums[0][STRIPS - 1] = D::dot_at(sums[0][STRIPS - 1], x, next);
-            }
-            return;
-        }
-        let (first, last) = (D::load(weights), D::load(next));
         let index = D::index::<PERIOD>(index);
         for t in 0..T {
             let x = D::look_up::<PERIOD>(tables[t], index);
-            sums[t][0] = D::dot(sums[t][0], x, first);
-            if STRIPS == 2 {
-                sums[t][STRIPS - 1] = D::dot(sums[t][STRIPS - 1], x, last);
-            }
+            multiply_add::<D, STRIPS>(&mut sums[t], x, weights);
         }
     }
 }

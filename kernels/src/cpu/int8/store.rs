@@ -1,4 +1,4 @@
-use super::dots::{ByteWork, Dots};
+use super::dots::{ByteWork, Dots, QUAD_BYTES};
 use super::inputs::Inputs;
 use super::weight::{ByteWeight, NO_ROW, Unit};
 use crate::cpu::Store;
@@ -57,6 +57,27 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
                 // SAFETY: guaranteed by the caller.
                 unsafe { outputs.put::<D>(&self.0[t][strip], token + t) };
             }
+        }
+    }
+}
+
+/// Adds the products of a step to the sums of a token.
+///
+/// # Safety
+/// Same as for [`Dots`]; there must be a quad for every strip.
+#[inline(always)]
+pub(super) unsafe fn multiply_add<D: Dots, const STRIPS: usize>(
+    sums: &mut [D::Sums; STRIPS],
+    inputs: D::Bytes,
+    weights: *const i8,
+) {
+    // Written out: sums that are indexed by a loop stay in memory where there are few registers.
+    const { assert!(STRIPS == 1 || STRIPS == 2) };
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        sums[0] = D::dot(sums[0], inputs, weights);
+        if STRIPS == 2 {
+            sums[STRIPS - 1] = D::dot(sums[STRIPS - 1], inputs, weights.add(QUAD_BYTES));
         }
     }
 }

@@ -2,7 +2,7 @@ use std::arch::aarch64::*;
 
 use half::bf16;
 
-use super::Simd;
+use super::{Simd, four};
 
 /// NEON: 32 registers of 4 floats.
 #[derive(Clone, Copy)]
@@ -89,20 +89,17 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn in_block(from: *const u8) -> Self::Index {
-        // SAFETY: as in `zero`; `from` holds four bytes.
-        unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::in_block(from) }
     }
     #[inline(always)]
     unsafe fn columns(from: *const i32) -> Self::Index {
-        // SAFETY: as in `zero`; `from` holds four indices.
-        unsafe { from.cast::<[u32; 4]>().read_unaligned() }
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::columns(from) }
     }
     #[inline(always)]
     unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
         // SAFETY: as in `zero`; the caller guarantees the floats at the indices.
-        unsafe {
-            let lanes = index.map(|i| *from.add(i as usize));
-            Self::load(lanes.as_ptr())
-        }
+        unsafe { Self::load(four::gather(from, index).as_ptr()) }
     }
 }

@@ -1,4 +1,4 @@
-use super::Simd;
+use super::{Simd, four};
 
 /// Scalar fallback for CPUs without a supported vector instruction set, and for Miri.
 #[derive(Clone, Copy)]
@@ -61,17 +61,17 @@ impl Simd for Scalar {
 
     #[inline(always)]
     unsafe fn in_block(from: *const u8) -> Self::Index {
-        // SAFETY: `from` holds four bytes.
-        unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::in_block(from) }
     }
     #[inline(always)]
     unsafe fn columns(from: *const i32) -> Self::Index {
-        // SAFETY: `from` holds four indices.
-        unsafe { from.cast::<[u32; 4]>().read_unaligned() }
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::columns(from) }
     }
     #[inline(always)]
     unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        // SAFETY: the caller guarantees the floats at the indices.
-        index.map(|i| unsafe { *from.add(i as usize) })
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::gather(from, index) }
     }
 }

@@ -2,7 +2,7 @@ use std::arch::wasm32::*;
 
 use half::bf16;
 
-use super::Simd;
+use super::{Simd, four};
 
 /// WebAssembly's 128-bit vectors: 4 floats, in 16 registers of an x86 machine.
 #[derive(Clone, Copy)]
@@ -35,9 +35,6 @@ impl Simd for Simd128 {
     }
     #[inline(always)]
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        #[cfg(target_feature = "relaxed-simd")]
-        return f32x4_relaxed_madd(a, b, c);
-        #[cfg(not(target_feature = "relaxed-simd"))]
         f32x4_add(f32x4_mul(a, b), c)
     }
     #[inline(always)]
@@ -91,26 +88,19 @@ impl Simd for Simd128 {
 
     #[inline(always)]
     unsafe fn in_block(from: *const u8) -> Self::Index {
-        // SAFETY: `from` holds four bytes.
-        unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::in_block(from) }
     }
     #[inline(always)]
     unsafe fn columns(from: *const i32) -> Self::Index {
-        // SAFETY: `from` holds four indices.
-        unsafe { from.cast::<[u32; 4]>().read_unaligned() }
+        // SAFETY: guaranteed by the caller.
+        unsafe { four::columns(from) }
     }
     #[inline(always)]
     unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        let [a, b, c, d] = index;
-        // SAFETY: the caller guarantees the floats at the indices.
-        unsafe {
-            f32x4(
-                *from.add(a as usize),
-                *from.add(b as usize),
-                *from.add(c as usize),
-                *from.add(d as usize),
-            )
-        }
+        // SAFETY: guaranteed by the caller.
+        let [a, b, c, d] = unsafe { four::gather(from, index) };
+        f32x4(a, b, c, d)
     }
 }
 

@@ -14,18 +14,12 @@ impl Dots for Avx2Bytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 2;
-    const CHAINS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
         // SAFETY: callers run with AVX2 (see `Dots`). This also holds for every method below, where the caller also
         // guarantees the pointers.
         unsafe { [_mm256_setzero_si256(); 2] }
-    }
-    #[inline(always)]
-    unsafe fn start(_from: *const i32) -> Self::Sums {
-        // SAFETY: as in `zero`.
-        unsafe { Self::zero() }
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
@@ -43,11 +37,6 @@ impl Dots for Avx2Bytes {
                 _mm256_storeu_ps(to, sums);
             }
         }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const i8) -> Self::Bytes {
-        // SAFETY: as in `zero`.
-        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
     }
     #[inline(always)]
     unsafe fn inputs(from: *const u8) -> Self::Bytes {
@@ -83,11 +72,11 @@ impl Dots for Avx2Bytes {
         }
     }
     #[inline(always)]
-    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `zero`. The sign moves from the input to the weight: a pair of products is at most 2 · 127², which
         // an i16 holds.
         unsafe {
-            let mut found = sums;
+            let (mut found, weights) = (sums, halves(weights.cast()));
             for half in 0..2 {
                 let magnitude = _mm256_abs_epi8(inputs[half]);
                 let signed = _mm256_sign_epi8(weights[half], inputs[half]);
@@ -113,6 +102,13 @@ impl Dots for Avx2Bytes {
     }
 }
 
+/// Loads 64 bytes.
+#[inline(always)]
+unsafe fn halves(from: *const u8) -> [__m256i; 2] {
+    // SAFETY: guaranteed by the caller.
+    unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
+}
+
 /// Looks up an input for every byte.
 #[inline(always)]
 unsafe fn shuffled(table: *const u8, index: *const u8) -> [__m256i; 2] {
@@ -122,7 +118,7 @@ unsafe fn shuffled(table: *const u8, index: *const u8) -> [__m256i; 2] {
         for (part, at) in parts.iter_mut().zip([0, 16, 32, 48]) {
             *part = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(at).cast()));
         }
-        let index = Avx2Bytes::load(index.cast());
+        let index = halves(index);
         let mut found = [_mm256_setzero_si256(); 2];
         for half in 0..2 {
             let index = index[half];

@@ -60,18 +60,18 @@ pub(crate) trait Dots: Copy + 'static {
     type Index: Copy;
     /// Number of tokens whose sums fit in registers.
     const TOKENS: usize;
-    /// `true` if registers hold four times the sums of a token.
-    const CHAINS: bool;
 
     unsafe fn zero() -> Self::Sums;
-    /// Returns the sums before the first product, from 16 values of minus [`OFFSET`] times the sum of a row's weights,
-    /// which count only for sets that add it.
-    unsafe fn start(from: *const i32) -> Self::Sums;
+    /// Returns the sums before the first product. Sets that add [`OFFSET`] to inputs begin with 16 values of minus that times
+    /// the sum of a row's weights.
+    #[inline(always)]
+    unsafe fn start(_from: *const i32) -> Self::Sums {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self::zero() }
+    }
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums;
     /// Adds `sums · scale` to 16 floats.
     unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32);
-    /// Loads a quad of all rows.
-    unsafe fn load(from: *const i8) -> Self::Bytes;
     /// Loads four inputs for all rows.
     unsafe fn inputs(from: *const u8) -> Self::Bytes;
     unsafe fn table(from: *const u8) -> Self::Table;
@@ -79,14 +79,8 @@ pub(crate) trait Dots: Copy + 'static {
     unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index;
     /// Returns the inputs of the table at these indices.
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes;
-    /// Adds to the sum of every row the products of its quad.
-    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums;
-    /// The same with weights that are used once.
-    #[inline(always)]
-    unsafe fn dot_at(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
-        // SAFETY: guaranteed by the caller.
-        unsafe { Self::dot(sums, inputs, Self::load(weights)) }
-    }
+    /// Adds to the sum of every row the products of its quad with weights in memory.
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums;
 
     /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);
@@ -148,6 +142,12 @@ impl ByteIsa {
         if isa == Isa::Simd128 {
             found.push(Self::Simd128);
         }
+        #[cfg(not(any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            all(target_arch = "wasm32", target_feature = "simd128")
+        )))]
+        let _ = isa;
         found.push(Self::Scalar);
         found
     }

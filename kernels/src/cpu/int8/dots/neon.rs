@@ -17,18 +17,12 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     type Table = uint8x16x4_t;
     type Index = [uint8x16_t; PARTS];
     const TOKENS: usize = 2;
-    const CHAINS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
         // SAFETY: callers run with NEON, and with `dotprod` if `DOTPROD` (see `Dots`). This also holds for every method
         // below, where the caller also guarantees the pointers.
         unsafe { [vdupq_n_s32(0); PARTS] }
-    }
-    #[inline(always)]
-    unsafe fn start(_from: *const i32) -> Self::Sums {
-        // SAFETY: as in `zero`.
-        unsafe { Self::zero() }
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
@@ -45,13 +39,6 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
                 let to = to.add(4 * part);
                 vst1q_f32(to, vfmaq_n_f32(vld1q_f32(to), vcvtq_f32_s32(sums), scale));
             }
-        }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const i8) -> Self::Bytes {
-        // SAFETY: as in `zero`.
-        unsafe {
-            [vld1q_s8(from), vld1q_s8(from.add(16)), vld1q_s8(from.add(32)), vld1q_s8(from.add(48))]
         }
     }
     #[inline(always)]
@@ -103,12 +90,13 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
         }
     }
     #[inline(always)]
-    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `zero`.
         let part = |part: usize| unsafe {
+            let weights = vld1q_s8(weights.add(16 * part));
             match DOTPROD {
-                true => sdot(sums[part], inputs[part], weights[part]),
-                false => widened(sums[part], inputs[part], weights[part]),
+                true => sdot(sums[part], inputs[part], weights),
+                false => widened(sums[part], inputs[part], weights),
             }
         };
         [part(0), part(1), part(2), part(3)]

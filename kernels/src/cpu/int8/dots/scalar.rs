@@ -13,14 +13,9 @@ impl Dots for ScalarBytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 1;
-    const CHAINS: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
-        [0; TILE_ROWS]
-    }
-    #[inline(always)]
-    unsafe fn start(_from: *const i32) -> Self::Sums {
         [0; TILE_ROWS]
     }
     #[inline(always)]
@@ -33,11 +28,6 @@ impl Dots for ScalarBytes {
             // SAFETY: guaranteed by the caller, as in every method below.
             unsafe { *to.add(at) += sum as f32 * scale };
         }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const i8) -> Self::Bytes {
-        // SAFETY: as in `scaled`.
-        unsafe { from.cast::<Self::Bytes>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn inputs(from: *const u8) -> Self::Bytes {
@@ -60,7 +50,9 @@ impl Dots for ScalarBytes {
         })
     }
     #[inline(always)]
-    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+        // SAFETY: as in `scaled`.
+        let weights = unsafe { weights.cast::<Self::Bytes>().read_unaligned() };
         std::array::from_fn(|row| {
             let quad = row * QUAD..(row + 1) * QUAD;
             let products = inputs[quad.clone()].iter().zip(&weights[quad]);

@@ -17,14 +17,9 @@ impl Dots for Simd128Bytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 1;
-    const CHAINS: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
-        [i32x4_splat(0); PARTS]
-    }
-    #[inline(always)]
-    unsafe fn start(_from: *const i32) -> Self::Sums {
         [i32x4_splat(0); PARTS]
     }
     #[inline(always)]
@@ -44,12 +39,6 @@ impl Dots for Simd128Bytes {
                 v128_store(to, f32x4_add(sums, v128_load(to)));
             }
         }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const i8) -> Self::Bytes {
-        // SAFETY: as in `scaled`.
-        let part = |part: usize| unsafe { v128_load(from.add(16 * part).cast()) };
-        [part(0), part(1), part(2), part(3)]
     }
     #[inline(always)]
     unsafe fn inputs(from: *const u8) -> Self::Bytes {
@@ -89,18 +78,12 @@ impl Dots for Simd128Bytes {
         }
     }
     #[inline(always)]
-    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
-        let part = |part: usize| dot(sums[part], inputs[part], weights[part]);
-        [part(0), part(1), part(2), part(3)]
-    }
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    unsafe fn dot_at(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `scaled`. Loads that widen need fewer registers and instructions than those of whole vectors.
         let part = |part: usize| unsafe {
             let from = weights.add(16 * part);
             let weights = [i16x8_load_extend_i8x8(from), i16x8_load_extend_i8x8(from.add(8))];
-            widened(sums[part], inputs[part], weights)
+            dot(sums[part], inputs[part], weights)
         };
         [part(0), part(1), part(2), part(3)]
     }
@@ -119,28 +102,9 @@ impl Dots for Simd128Bytes {
     }
 }
 
-/// Adds to every i32 the products of its quad.
-#[cfg(target_feature = "relaxed-simd")]
-#[inline(always)]
-fn dot(sums: v128, inputs: v128, weights: v128) -> v128 {
-    // The sign moves from the input to the weight: magnitudes have the seven bits for which the instruction is exact, and
-    // a pair of products is at most 2 · 127², which an i16 holds.
-    let negative = i8x16_shr(inputs, 7);
-    let signed = i8x16_sub(v128_xor(weights, negative), negative);
-    i32x4_relaxed_dot_i8x16_i7x16_add(signed, i8x16_abs(inputs), sums)
-}
-
-/// Adds to every i32 the products of its quad.
-#[cfg(not(target_feature = "relaxed-simd"))]
-#[inline(always)]
-fn dot(sums: v128, inputs: v128, weights: v128) -> v128 {
-    widened(sums, inputs, [i16x8_extend_low_i8x16(weights), i16x8_extend_high_i8x16(weights)])
-}
-
 /// Adds to every i32 the products of its quad, whose weights are i16.
-#[cfg(not(target_feature = "relaxed-simd"))]
 #[inline(always)]
-fn widened(sums: v128, inputs: v128, [low, high]: [v128; 2]) -> v128 {
+fn dot(sums: v128, inputs: v128, [low, high]: [v128; 2]) -> v128 {
     let low = i32x4_dot_i16x8(i16x8_extend_low_i8x16(inputs), low);
     let high = i32x4_dot_i16x8(i16x8_extend_high_i8x16(inputs), high);
     let even = i32x4_shuffle::<0, 2, 4, 6>(low, high);

@@ -14,7 +14,6 @@ impl Dots for Vnni {
     type Table = __m512i;
     type Index = __m512i;
     const TOKENS: usize = 8;
-    const CHAINS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
@@ -39,11 +38,6 @@ impl Dots for Vnni {
             let (sums, scale) = (_mm512_cvtepi32_ps(sums), _mm512_set1_ps(scale));
             _mm512_storeu_ps(to, _mm512_fmadd_ps(sums, scale, _mm512_loadu_ps(to)));
         }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const i8) -> Self::Bytes {
-        // SAFETY: as in `zero`.
-        unsafe { _mm512_loadu_si512(from.cast()) }
     }
     #[inline(always)]
     unsafe fn inputs(from: *const u8) -> Self::Bytes {
@@ -74,9 +68,9 @@ impl Dots for Vnni {
         unsafe { _mm512_permutexvar_epi8(index, table) }
     }
     #[inline(always)]
-    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `zero`.
-        unsafe { _mm512_dpbusd_epi32(sums, inputs, weights) }
+        unsafe { _mm512_dpbusd_epi32(sums, inputs, _mm512_loadu_si512(weights.cast())) }
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
