@@ -3,7 +3,7 @@
 #
 #     tests/gpu/bundle.sh [OUT.tar.xz]        then there: tests/gpu/run.sh OUT.tar.xz RESULTS
 #
-# The command, the GPU tests and a benchmark of a whole block, stripped. The bindings are those of CUDA 13.0; the
+# The command, the GPU tests and benchmarks of the kernels and of a whole block, stripped. The bindings are those of CUDA 13.0; the
 # machine's driver must be at least as new.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,12 +14,12 @@ built=$(cargo build --release --message-format=json-render-diagnostics \
     -p burn-sparse -p burn-sparse-cli -p burn-sparse-cube -p burn-sparse-kernels \
     --features burn-sparse-cli/cuda,burn-sparse-cube/cuda,burn-sparse-kernels/cuda,burn-sparse-kernels/fusion \
     --bin burn-sparse --test portable --test tensor_core --test operators --test masks --test choice --test conv2d \
-    --bench feed_forward)
+    --bench feed_forward --bench device)
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/burn-sparse-gpu"
-for name in burn-sparse portable tensor_core operators masks choice conv2d feed_forward; do
+for name in burn-sparse portable tensor_core operators masks choice conv2d feed_forward device; do
     binary=$(printf '%s\n' "$built" | python3 -c '
 import json, sys
 artifacts = [json.loads(line) for line in sys.stdin]

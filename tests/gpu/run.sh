@@ -4,9 +4,9 @@
 #     tests/gpu/run.sh BUNDLE.tar.xz RESULTS [STEP...]
 #
 # RESULTS (a folder) gets one log for each test and one JSON file (text, of the feed-forward block) for each
-# measurement, as they end. Steps are tests, command, speeds, device-times and probes; the first three by default.
-# Where PyTorch is installed, cuBLAS is timed on the same shapes, before and after; device-times need Nsight Compute
-# (`ncu`), probes `nvcc`. Where PACKED names a file, it always holds what there is so far, as .tar.gz: of a machine that
+# measurement, as they end. Steps are tests, kernels, profile, command, speeds and probes; tests, command and speeds by
+# default. Where PyTorch is installed, cuBLAS is timed on the same shapes, before and after; `profile` needs Nsight
+# Compute (`ncu`), `probes` nvcc. Where PACKED names a file, it always holds what there is so far, as .tar.gz: of a machine that
 # gives few files back, or ends a command before its end.
 set -uo pipefail
 bundle=$(realpath "$1")
@@ -66,7 +66,7 @@ tests() {
     export results libraries
     for test in portable tensor_core operators masks choice conv2d; do
         ours 60 ./$test --list --format terse | sed -n 's/: test$//p' | sed "s/^/$test /"
-    done | xargs -P 8 -L 1 bash -c '
+    done | xargs -P "$(nproc)" -L 1 bash -c '
         started=$SECONDS
         LD_LIBRARY_PATH=$libraries timeout -k 5 240 ./"$0" --exact "$1" >"$results/$0.$1.log" 2>&1
         code=$?
@@ -126,18 +126,22 @@ speeds() {
     cublas after
 }
 
-# The kernels alone, without the host: their time and what they read.
-device_times() {
-    local metrics=gpu__time_duration.sum,sm__cycles_elapsed.max,dram__bytes_read.sum,lts__t_bytes.sum
-    metrics+=,lts__t_sector_hit_rate.pct,l1tex__m_xbar2l1tex_read_bytes.sum
-    export BURN_SPARSE_COSTS=built-in
-    for case in "$large 64 16" "$large 64 1" "$square 64 16" "$large 64 4096" "$large 128 4096"; do
-        read -r shape vector batch <<<"$case"
-        # Ours only, past those that prove a kernel; caches as the launches before left them.
-        result "ncu-$shape-v$vector-b$batch" 120 ncu --clock-control none --cache-control none --csv --page raw \
-            --metrics $metrics --kernel-name 'regex:(mma|decode|tiles|reduce|transpose)_kernel' \
-            --launch-skip 30 --launch-count 24 --kill yes "${bench[@]}" --values bf16 --shape "$shape" \
-            --pattern "shfl-bw(vector=$vector)" --batch "$batch"
+# The kernels alone, in graphs of the device, and cuBLAS in others before and after. TILES adds tiles of `wgmma` to
+# those that dispatch considers.
+kernels() {
+    cublas before
+    for shape in $large $square; do
+        result "kernels-$shape" 150 ./device $shape shfl-bw-64,shfl-bw-128 0.75,0.9 4096,1024,256,64,16,1 ${TILES:-}
+    done
+    result "kernels-balanced-$square" 60 ./device $square balanced-32 0.75,0.9 1,16,1024
+    cublas after
+}
+
+# What bounds the tiles: everything that Nsight Compute counts in one launch.
+profile() {
+    for vector in 64 128; do
+        result "ncu-$large-v$vector" 60 ncu --clock-control none --set full --kernel-name regex:wgmma_kernel \
+            --launch-count 1 --kill yes ./device $large shfl-bw-$vector 0.75 4096
     done
 }
 
@@ -146,9 +150,10 @@ for step in "$@"; do
     tests) tests ;;
     command) command_runs ;;
     speeds) speeds ;;
-    device-times) device_times ;;
+    kernels) kernels ;;
+    profile) profile ;;
     probes) result probes 120 python3 probes.py ;;
-    *) echo "unknown step $step: tests, command, speeds, device-times or probes" >&2 && exit 1 ;;
+    *) echo "unknown step $step: tests, kernels, profile, command, speeds or probes" >&2 && exit 1 ;;
     esac
 done
 exit $failed

@@ -1,12 +1,14 @@
 """MiniLM as we run it, dense and packed, beside ONNX Runtime in f32 and int8, in one run.
 
-    minilm.py DENSE PACKED... --ours COMMAND
+    minilm.py DENSE PACKED... --ours COMMAND [--data-dir DATA --eval COMMAND]
 
 The graph is built here from the folder's own configuration and weights, with the operators that exporters write, and
-optimized by ONNX Runtime. Rounds take turns; a number is the median of the rounds. Prints one JSON object.
+optimized by ONNX Runtime. Rounds take turns; a number is the median of the rounds. With DATA, every model's Spearman
+correlation on STS-B's test pairs as well. Prints one JSON object.
 """
 
 import argparse
+import csv
 import json
 import pathlib
 import shlex
@@ -20,8 +22,9 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
+from tokenizers import Tokenizer
 
-from timing import median_us
+from timing import about, median_us
 
 CELLS = [(1, 16), (1, 128), (32, 16), (32, 128)]
 
@@ -99,11 +102,33 @@ def session(path, threads):
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
+def spearman(session, folder, data):
+    """Rank correlation of the cosines of STS-B's test pairs with their scores."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    with open(data / "stsb" / "stsb-en-test.csv", newline="", encoding="utf-8") as file:
+        pairs = list(csv.reader(file))
+
+    def embed(text):
+        ids = np.array([tokenizer.encode(text).ids], np.int64)
+        return session.run(None, {"ids": ids})[0][0]
+
+    def ranks(values):
+        _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+    cosines = np.array([embed(a) @ embed(b) for a, b, _ in pairs])
+    return float(np.corrcoef(ranks(cosines), ranks(np.array([float(score) for *_, score in pairs])))[0, 1])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dense", type=pathlib.Path)
     parser.add_argument("packed", type=pathlib.Path, nargs="+")
     parser.add_argument("--ours", required=True, help="the command of the bench `pretrained`")
+    parser.add_argument("--eval", help="the command `burn-sparse eval`")
+    parser.add_argument("--data-dir", type=pathlib.Path)
+    parser.add_argument("--seeds", type=pathlib.Path, nargs="*", default=[], help="NAME.SEED: folders to evaluate only")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -122,15 +147,25 @@ def main():
                 command = [*shlex.split(arguments.ours), str(arguments.dense), str(folder)]
                 ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
                 for cell, found in ours.items():
-                    add(cell, "burn_sparse_dense_ms", found["dense_ms"])
-                    add(cell, f"burn_sparse_{folder.name}_ms", found["packed_ms"])
+                    add(cell, "burn_sparse_dense", found["dense_ms"])
+                    add(cell, f"burn_sparse_{folder.name.split('.')[0]}", found["packed_ms"])
             for batch, length in CELLS:
                 cell = f"{batch}x{length}"
                 ids = np.arange(batch * length).reshape(batch, length) * 37 % 30000
                 for name, run in sessions.items():
-                    add(cell, f"onnxruntime_{name}_ms", median_us(lambda: run.run(None, {"ids": ids})) / 1e3)
-        medians = {c: {n: round(statistics.median(v), 3) for n, v in named.items()} for c, named in times.items()}
-        print(json.dumps(medians, indent=1))
+                    add(cell, f"onnxruntime_{name}", median_us(lambda: run.run(None, {"ids": ids})) / 1e3)
+        ms = {c: {n: round(statistics.median(v), 3) for n, v in named.items()} for c, named in times.items()}
+        found = about(arguments.threads) | {"ms": ms}
+        if arguments.data_dir:
+            found["spearman"] = scores = {}
+            for folder in (arguments.dense, *arguments.packed, *arguments.seeds):
+                name = "dense" if folder == arguments.dense else folder.name.split(".")[0]
+                command = [*shlex.split(arguments.eval), str(folder), "--data-dir", str(arguments.data_dir), "--json"]
+                answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+                scores.setdefault(f"burn_sparse_{name}", []).append(round(answer["metric"]["value"], 4))
+            for name, run in sessions.items():
+                scores[f"onnxruntime_{name}"] = [round(spearman(run, arguments.dense, arguments.data_dir), 4)]
+        print(json.dumps(found, indent=1))
 
 
 main()

@@ -12,7 +12,6 @@ import gzip
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from peers import DeepSparse
-from timing import median_us
+from timing import median_us, processor
 
 LAYERS = ["fc1", "fc2", "head"]
 
@@ -47,13 +46,6 @@ def options():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default=processor(), help="name of the machine, for the record")
     return parser.parse_args()
-
-
-def processor():
-    for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.machine()
 
 
 def compare(arguments, folder):

@@ -3,8 +3,8 @@
 #
 #   kernels/benches/peers/run.sh [peers.py's options] > table.md
 #   kernels/benches/peers/run.sh mnist-mlp SWEEP [mnist_mlp.py's options] > recipes/results/mnist-mlp.json
-#   kernels/benches/peers/run.sh minilm DENSE PACKED... [minilm.py's options]
-#   kernels/benches/peers/run.sh smollm2 DENSE PACKED... [smollm2.py's options]
+#   kernels/benches/peers/run.sh minilm DENSE PACKED... [minilm.py's options] > recipes/results/minilm.json
+#   kernels/benches/peers/run.sh smollm2 DENSE PACKED... [smollm2.py's options] > recipes/results/smollm2.json
 #
 # The first times layers, the second the models of a sweep over MNIST's MLP, the third MiniLM's folders, the last SmolLM2's
 # beside llama.cpp, which npm installs.
@@ -26,18 +26,18 @@ if [ "${1:-}" = minilm ]; then
     shift
     python3 -m venv "$environments/peers"
     "$environments/peers/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        onnxruntime==1.32.* onnx numpy safetensors >&2
+        onnxruntime==1.32.* onnx numpy safetensors tokenizers >&2
     "$environments/peers/bin/python" "$here/minilm.py" "$@" \
-        --ours 'cargo bench --quiet --workspace --bench pretrained --'
+        --ours 'cargo bench --quiet --workspace --bench pretrained --' --eval 'target/release/burn-sparse eval'
     exit
 fi
 if [ "${1:-}" = smollm2 ]; then
     shift
     python3 -m venv "$environments/peers"
-    "$environments/peers/bin/pip" install --quiet --disable-pip-version-check gguf==0.19.* >&2
+    "$environments/peers/bin/pip" install --quiet --disable-pip-version-check gguf==0.19.* safetensors >&2
     npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$environments" node-llama-cpp@3.22.1 >&2
     NODE_PATH="$environments/node_modules" "$environments/peers/bin/python" "$here/smollm2.py" "$@" \
-        --ours 'cargo bench --quiet --workspace --bench pretrained --'
+        --ours 'cargo bench --quiet --workspace --bench pretrained --' --eval 'target/release/burn-sparse eval'
     exit
 fi
 for name in peers deepsparse; do

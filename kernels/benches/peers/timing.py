@@ -1,6 +1,8 @@
 """The same clock for everybody, and the same as `burn-sparse bench`."""
 
+import datetime
 import math
+import platform
 import statistics
 import time
 
@@ -20,3 +22,16 @@ def median_us(run):
     repeats = max(1, math.ceil(SAMPLE_SECONDS / min(sample(1), sample(1), sample(1))))
     sample(repeats)
     return 1e6 * statistics.median(sample(repeats) for _ in range(SAMPLES))
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":")[1].strip()
+    return platform.machine()
+
+
+def about(threads):
+    """What belongs beside every number."""
+    return {"device": processor(), "threads": threads, "date": str(datetime.date.today())}

@@ -28,15 +28,13 @@ pub(crate) fn finish<F: Float>(sum: f32, bias: &[F], row: usize, #[comptime] sto
     F::cast_from(activated(sum + bias_of::<F>(bias, row, store), store))
 }
 
-/// Applies [`finish`] to adjacent tokens of a row.
+/// Applies [`finish`] to adjacent tokens of a row, given its bias.
 #[cube]
 pub(crate) fn finish_all<F: Float, N: Size>(
     sums: Vector<f32, N>,
-    bias: &[F],
-    row: usize,
+    bias: f32,
     #[comptime] store: Store,
 ) -> Vector<F, N> {
-    let bias = bias_of::<F>(bias, row, store);
     let mut y = Vector::<f32, N>::empty();
     #[unroll]
     for i in 0..N::value() {
@@ -45,8 +43,9 @@ pub(crate) fn finish_all<F: Float, N: Size>(
     Vector::cast_from(y)
 }
 
+/// Returns the bias of a row in f32, or zero if there is none.
 #[cube]
-fn bias_of<F: Float>(bias: &[F], row: usize, #[comptime] store: Store) -> f32 {
+pub(crate) fn bias_of<F: Float>(bias: &[F], row: usize, #[comptime] store: Store) -> f32 {
     let mut of_row = 0.0f32;
     if comptime!(store.bias) {
         of_row = f32::cast_from(bias[row]);

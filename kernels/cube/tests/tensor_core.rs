@@ -21,9 +21,9 @@ const TILES: [Kernel; 8] = [
     Kernel::Mma(Tile { vector: 32, tokens: 64, depth: 32, stages: 3, warps_m: 2, warps_n: 2 }),
     Kernel::Mma(Tile { vector: 64, tokens: 32, depth: 16, stages: 4, warps_m: 2, warps_n: 1 }),
     Kernel::Mma(Tile { vector: 64, tokens: 32, depth: 32, stages: 2, warps_m: 1, warps_n: 2 }),
-    Kernel::Wgmma(WideTile { vector: 64, tokens: 64, depth: 32, stages: 3, across: 1 }),
-    Kernel::Wgmma(WideTile { vector: 64, tokens: 128, depth: 16, stages: 4, across: 2 }),
-    Kernel::Wgmma(WideTile { vector: 128, tokens: 64, depth: 16, stages: 5, across: 1 }),
+    Kernel::Wgmma(WideTile { vector: 64, tokens: 64, depth: 32, stages: 3, across: 1, band: 2 }),
+    Kernel::Wgmma(WideTile { vector: 64, tokens: 128, depth: 16, stages: 4, across: 2, band: 2 }),
+    Kernel::Wgmma(WideTile { vector: 128, tokens: 64, depth: 16, stages: 5, across: 1, band: 1 }),
 ];
 
 fn run<F: Number>(
@@ -128,8 +128,7 @@ mod tensor_cores_give_the_product {
         mma_64: &[Kernel::Mma(Tile::of(64).unwrap())];
         mma_128: &[Kernel::Mma(Tile::of(128).unwrap())];
         wgmma_64: &[Kernel::Wgmma(WideTile::of(64)[0])];
-        wgmma_64_wide: &[Kernel::Wgmma(WideTile::of(64)[1])];
+        wgmma_64_narrow: &[Kernel::Wgmma(WideTile::of(64)[1])];
         wgmma_128: &[Kernel::Wgmma(WideTile::of(128)[0])];
-        wgmma_128_narrow: &[Kernel::Wgmma(WideTile::of(128)[1])];
     }
 }

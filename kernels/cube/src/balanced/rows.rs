@@ -4,7 +4,7 @@
 use cubecl::prelude::*;
 
 use super::{Balanced, Block, TILE_ROWS, column};
-use crate::store::finish_all;
+use crate::store::{bias_of, finish_all};
 use crate::transpose::pitch;
 use crate::{Buffer, Call, Store};
 
@@ -42,7 +42,8 @@ fn rows_kernel<F: Float>(
             let x = Vector::<f32, Const<4>>::cast_from(x[(col * pitch + token) / LANES]);
             sum += x * Vector::new(value);
         }
-        y[(row * pitch + token) / LANES] = finish_all::<F, Const<4>>(sum, bias, row, store);
+        let bias = bias_of::<F>(bias, row, store);
+        y[(row * pitch + token) / LANES] = finish_all::<F, Const<4>>(sum, bias, store);
     }
 }
 

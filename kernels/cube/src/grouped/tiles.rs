@@ -5,7 +5,7 @@
 use cubecl::prelude::*;
 
 use super::Grouped;
-use crate::store::{finish_all, row_of};
+use crate::store::{bias_of, finish_all, row_of};
 use crate::transpose::pitch;
 use crate::{Buffer, Call, Store};
 
@@ -117,8 +117,8 @@ fn tiles_kernel<F: Float>(
             let place = group * vector + at;
             if at < vector && place < rows {
                 let row = row_of(order, place, comptime!(tile.ordered));
-                y[(row * pitch + token) / LANES] =
-                    finish_all::<F, Const<4>>(sums[r], bias, row, store);
+                let bias = bias_of::<F>(bias, row, store);
+                y[(row * pitch + token) / LANES] = finish_all::<F, Const<4>>(sums[r], bias, store);
             }
         }
     }

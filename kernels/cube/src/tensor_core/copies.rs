@@ -32,19 +32,21 @@ fn share(#[comptime] width: usize, #[comptime] ring: Ring) -> Share {
     Share { row, at, target }
 }
 
-/// Returns `true` if this thread's pieces are within a stage: always, unless one pass covers more than a stage.
+/// Returns `true` if this thread has pieces: always, unless one pass covers more than a stage, or takes fewer threads
+/// than there are.
 #[cube]
 fn takes_part(share: &Share, #[comptime] width: usize, #[comptime] ring: Ring) -> bool {
-    comptime!(ring.pass(width) <= ring.depth) || share.row < comptime!(ring.depth)
+    let rows = comptime!(ring.pass(width).min(ring.depth));
+    comptime!(rows * (width / PIECE) == ring.threads) || share.row < rows
 }
 
 /// Parts of the operands that a cube reads, and this thread's share of them.
 #[derive(CubeType, Clone, Copy)]
 pub(crate) struct Reach {
-    /// One past the last kept column of this cube; `end_of_x` is the same for this thread's part of `x`, or 0 if
-    /// its tokens are past the last.
-    end: usize,
-    end_of_x: usize,
+    /// One past the last kept column of this cube.
+    pub(crate) end: usize,
+    /// `true` if this thread's tokens are not past the last.
+    inside: bool,
     /// First token of the tile.
     pub(crate) first: usize,
     /// Elements from one row of `x` to the next.
@@ -60,51 +62,30 @@ pub(crate) struct Reach {
 #[cube]
 pub(crate) fn reach<F: Float>(
     memory: &[F],
+    tile: usize,
     end: usize,
     pitch: usize,
     cols: usize,
     #[comptime] ring: Ring,
     #[comptime] engine: Engine,
 ) -> Reach {
-    let first = CUBE_POS_Y as usize * comptime!(ring.tokens);
+    let first = tile * comptime!(ring.tokens);
     let x = share(comptime!(ring.tokens), ring);
     let values = share(comptime!(ring.vector), ring);
-    let end_of_x = select(first + x.at < pitch, end, 0);
+    let inside = first + x.at < pitch;
     let base = address_of::<F>(memory, engine);
-    Reach { end, end_of_x, first, pitch, cols, x, values, base }
+    Reach { end, inside, first, pitch, cols, x, values, base }
 }
 
-/// Placeholder id for no column: past every column.
-const NONE: u32 = u32::MAX;
-
-/// Reads the column ids of the pieces that this thread copies for the stage starting at `from`.
-#[cube]
-pub(crate) fn read_ids(
-    ids: &mut Array<u32>,
-    columns: &[u32],
-    from: usize,
-    reach: &Reach,
-    #[comptime] ring: Ring,
-) {
-    #[unroll]
-    for i in 0..comptime!(ring.ids()) {
-        let kept = from + reach.x.row + comptime!(i * ring.pass(ring.tokens));
-        let mut id = NONE.runtime();
-        if kept < reach.end_of_x {
-            id = columns[kept];
-        }
-        ids[i] = id;
-    }
-}
-
-/// Starts the copies of one stage: kept columns starting at `from`, with zeros past the group's end and past the
-/// last token.
+/// Starts the copies of one stage: kept columns starting at `from`, whose ids start at `ids_at`, with zeros past the
+/// group's end and past the last token.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn fill<F: Float>(
     x: &[F],
     values: &[F],
-    ids: &Array<u32>,
+    ids: &[u32],
+    ids_at: usize,
     memory: &mut [F],
     slot: usize,
     from: usize,
@@ -112,13 +93,26 @@ pub(crate) fn fill<F: Float>(
     #[comptime] ring: Ring,
     #[comptime] engine: Engine,
 ) {
+    // All ids are read before the first copy: no compiler moves them past one.
+    let mut rows = Array::<usize>::new(comptime!(ring.pieces(ring.tokens)));
+    #[unroll]
+    for i in 0..comptime!(ring.pieces(ring.tokens)) {
+        let at = reach.x.row + comptime!(i * ring.pass(ring.tokens));
+        // Where a pass covers more than a stage, its last threads take no part.
+        let at = if comptime!(ring.pass(ring.tokens) > ring.depth) {
+            at % comptime!(ring.depth)
+        } else {
+            at
+        };
+        rows[i] = ids[ids_at + at] as usize;
+    }
     let to = slot * comptime!(ring.stage(ring.tokens)) + reach.x.target;
     #[unroll]
     for i in 0..comptime!(ring.pieces(ring.tokens)) {
         if takes_part(&reach.x, comptime!(ring.tokens), ring) {
             // Avoids reading outside of `x`, whatever the buffer of ids holds.
-            let keep = (ids[i] as usize) < reach.cols;
-            let source = ids[i] as usize * reach.pitch + reach.first + reach.x.at;
+            let keep = reach.inside && rows[i] < reach.cols;
+            let source = rows[i] * reach.pitch + reach.first + reach.x.at;
             let target = to + comptime!(i * ring.step(ring.tokens));
             copy8::<F>(x, source, memory, reach.base, target, keep, engine);
         }

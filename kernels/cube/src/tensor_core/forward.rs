@@ -85,7 +85,7 @@ pub fn forward(
             let cubes = Cubes {
                 count: groups * tokens.div_ceil(ring.tokens),
                 threads: ring.threads,
-                shared: ring.memory() * dtype.size(),
+                shared: ring.bytes(dtype.size()),
                 // A slice of one stage could not overlap copies with the multiplication.
                 slices: operands.index.len / groups / (2 * ring.depth),
             };

@@ -3,11 +3,12 @@
 use cubecl::prelude::*;
 
 use super::Engine;
-use super::copies::{fill, reach, read_ids};
+use super::copies::{fill, reach};
+use super::ids::{advance, start};
 use super::instructions::{Element, Operand, Pair, WARP, load_fragment, mma, scratch_pairs, wait};
-use super::output::{row_at, store_rows};
+use super::output::{keep_pair, row_at, rows_stored, store_rows};
 use super::ring::{Placement, Ring, next, slice_of};
-use crate::store::{Store, finish};
+use crate::store::{Store, bias_of, finish_all};
 
 /// Division of a cube's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,7 +109,7 @@ pub(super) fn mma_kernel<F: Float>(
     let left = warp % comptime!(tile.warps_n) * comptime!(tile.columns() * 8);
     let group = CUBE_POS_X as usize;
     let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
-    let reach = reach::<F>(&memory, end, pitch, cols, ring, engine);
+    let reach = reach::<F>(&memory, CUBE_POS_Y as usize, end, pitch, cols, ring, engine);
     let base = reach.base;
 
     let mut sums = Array::<Vector<f32, Const<4>>>::new(comptime!(tile.rows() * tile.columns()));
@@ -117,26 +118,28 @@ pub(super) fn mma_kernel<F: Float>(
         sums[i] = Vector::new(0.0);
     }
 
-    let mut ids = Array::<u32>::new(comptime!(tile.ring().ids()));
-    let mut from = begin;
-    read_ids(&mut ids, columns, from, &reach, ring);
+    let mut ids = Shared::<[u32]>::new_slice(comptime!(2 * ring.half()));
+    let mut held = Array::<u32>::new(comptime!(ring.held()));
+    start(&mut ids, &mut held, columns, begin, &reach, ring);
+    sync_cube();
     for slot in 0..comptime!(tile.stages - 1) {
-        fill::<F>(x, values, &ids, &mut memory, slot, from, &reach, ring, engine);
-        from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, &reach, ring);
+        let at = slot * comptime!(tile.depth);
+        fill::<F>(x, values, &ids, at, &mut memory, slot, begin + at, &reach, ring, engine);
     }
 
     let steps = (end - begin).div_ceil(comptime!(tile.depth));
     let mut slot = 0usize;
     let mut ahead = comptime!(tile.stages - 1).runtime();
+    let mut from = begin;
     for _ in 0..steps {
         wait(comptime!(tile.stages - 2), engine);
         // After this barrier, every thread's copies of this stage have landed, and every warp is done with the
         // previous stage, whose slot is filled next.
         sync_cube();
-        fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
+        let at = advance(&mut ids, &mut held, columns, begin, from, slot, &reach, ring);
+        let next_from = from + comptime!((tile.stages - 1) * tile.depth);
+        fill::<F>(x, values, &ids, at, &mut memory, ahead, next_from, &reach, ring, engine);
         from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, &reach, ring);
 
         let from_row = slot * comptime!(tile.depth);
         #[unroll]
@@ -199,17 +202,22 @@ pub(super) fn mma_kernel<F: Float>(
             for upper in 0..2usize {
                 let at = top + line + comptime!(i * 16 + upper * 8);
                 let row = row_at(order, group * comptime!(tile.vector) + at, rows, ordered);
+                let bias = bias_of::<F>(bias, row, store);
                 #[unroll]
                 for j in 0..comptime!(tile.columns()) {
                     let sum = sums[comptime!(i * tile.columns() + j)];
+                    let mut two = Vector::<f32, Const<2>>::empty();
+                    two.insert(0usize, sum.extract(comptime!(upper * 2)));
+                    two.insert(1usize, sum.extract(comptime!(upper * 2 + 1)));
+                    let two = finish_all::<F, Const<2>>(two, bias, store);
                     let to = at * pitch_x + left + pair * 2 + comptime!(j * 8);
-                    memory[to] = finish::<F>(sum.extract(comptime!(upper * 2)), bias, row, store);
-                    memory[to + 1] =
-                        finish::<F>(sum.extract(comptime!(upper * 2 + 1)), bias, row, store);
+                    keep_pair::<F>(&mut memory, to, two, engine);
                 }
             }
         }
+        let mut places = Array::<usize>::new(comptime!(ring.rows_stored()));
+        rows_stored(&mut places, order, group, rows, ordered, ring);
         sync_cube();
-        store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
+        store_rows::<F>(&memory, &places, y, group, rows, &reach, ring, engine);
     }
 }

@@ -6,6 +6,7 @@
 
 mod copies;
 mod forward;
+mod ids;
 mod instructions;
 mod mma;
 mod output;

@@ -51,9 +51,14 @@ impl Ring {
         self.stages * self.stage(width)
     }
 
-    /// Returns the number of rows that all threads copy at once, one piece per thread.
+    /// Returns the number of rows that all threads copy at once, at most one piece per thread.
     pub(crate) fn pass(&self, width: usize) -> usize {
-        self.threads / (width / PIECE)
+        let rows = self.threads / (width / PIECE);
+        match self.placement {
+            Placement::Padded => rows,
+            // A thread's pieces are swizzled the same way in every pass.
+            Placement::Swizzled => rows / 8 * 8,
+        }
     }
 
     /// Returns the number of elements from a piece to that of the next pass.
@@ -70,6 +75,12 @@ impl Ring {
         self.values_at() + self.len(self.vector)
     }
 
+    /// Returns the number of bytes of shared memory that a cube takes: both rings of elements of `bytes` bytes, and two
+    /// halves of ids.
+    pub(crate) fn bytes(&self, bytes: usize) -> usize {
+        self.memory() * bytes + 2 * self.half() * size_of::<u32>()
+    }
+
     /// Returns the offset at which the values begin.
     pub(crate) fn values_at(&self) -> usize {
         self.len(self.tokens)
@@ -80,8 +91,19 @@ impl Ring {
         self.depth.div_ceil(self.pass(width))
     }
 
-    pub(crate) fn ids(&self) -> usize {
-        self.pieces(self.tokens)
+    /// Returns the number of column ids of as many stages as the ring has.
+    pub(crate) fn half(&self) -> usize {
+        self.stages * self.depth
+    }
+
+    /// Returns the number of these ids that one thread reads.
+    pub(crate) fn held(&self) -> usize {
+        self.half().div_ceil(self.threads)
+    }
+
+    /// Returns the number of pieces of the output tile that one thread stores.
+    pub(crate) fn rows_stored(&self) -> usize {
+        self.vector * self.tokens / PIECE / self.threads
     }
 
     pub(crate) fn check(&self) {
@@ -90,17 +112,28 @@ impl Ring {
         let span = if self.placement == Placement::Swizzled { SPAN } else { 16 };
         assert!(vector.is_multiple_of(span) && tokens.is_multiple_of(span), "{self:?}: widths");
         assert!(vector * Self::pitch(tokens) <= self.memory(), "{self:?}: no room for the output");
+        assert!((vector * tokens / PIECE).is_multiple_of(self.threads), "{self:?}: output");
         for width in [vector, tokens] {
-            assert!(self.threads.is_multiple_of(width / PIECE), "{self:?}: rows of a pass");
             let rows = self.pass(width);
-            // A thread's pieces must be swizzled the same way in every pass.
-            assert!(
-                self.placement == Placement::Padded || rows.is_multiple_of(8),
-                "{self:?}: swizzle"
-            );
+            assert!(rows > 0, "{self:?}: rows of a pass");
             assert!(rows >= self.depth || self.depth.is_multiple_of(rows), "{self:?}: passes");
         }
     }
+}
+
+/// Returns the group of rows and the tile of tokens that this cube multiplies.
+///
+/// Cubes run about in the order of their positions. Here a group's tiles of one band follow each other, so that the cache
+/// serves its weights to all but one of them, and a band's groups precede those of the next band, so that it serves
+/// their `x`, of no more tokens than fit in it.
+#[cube]
+pub(crate) fn place(#[comptime] band: usize) -> (usize, usize) {
+    let (groups, tiles) = (CUBE_COUNT_X as usize, CUBE_COUNT_Y as usize);
+    let at = CUBE_POS_Y as usize * groups + CUBE_POS_X as usize;
+    let first = at / (groups * band) * band;
+    let width = min(tiles - first, band.runtime());
+    let rest = at - first * groups;
+    (rest / width, first + rest % width)
 }
 
 /// Returns the start and end of this cube's slice of a group's kept columns, in whole stages of `depth`.

@@ -92,7 +92,7 @@ pub(super) fn multiply<F: Float, N: Size>(
             sums[0] = new;
         }
         Engine::Plain => {
-            let (line, column) = held();
+            let (line, column) = first_sum();
             for i in 0..comptime!(tile.sums()) {
                 let row = line + i % 4 / 2 * 8;
                 let token = column + i / 4 * 8 + i % 2;
@@ -111,7 +111,7 @@ pub(super) fn multiply<F: Float, N: Size>(
 /// Returns the row and token, within a warpgroup's part, of this thread's first sum. Sum `i` is `i % 4 / 2 · 8`
 /// rows and `i / 4 · 8 + i % 2` tokens further (PTX ISA, "Register fragments for wgmma.mma_async").
 #[cube]
-pub(super) fn held() -> (usize, usize) {
+pub(super) fn first_sum() -> (usize, usize) {
     let (lane, warp) = (UNIT_POS as usize % WARP, UNIT_POS as usize / WARP % 4);
     (warp * 16 + lane / 4, lane % 4 * 2)
 }

@@ -5,13 +5,14 @@
 use cubecl::prelude::*;
 
 use super::Engine;
-use super::copies::{fill, reach, read_ids};
+use super::copies::{fill, reach};
+use super::ids::{advance, start};
 use super::instructions::{Element, wait};
-use super::output::{row_at, store_rows};
-use super::ring::{Ring, next, slice_of};
-use super::warpgroup::{held, lanes, multiply};
+use super::output::{keep_pair, row_at, rows_stored, store_rows};
+use super::ring::{Ring, next, place};
+use super::warpgroup::{first_sum, lanes, multiply};
 use super::wide_tile::{ROWS, WARPGROUP, WideTile};
-use crate::store::{Store, finish};
+use crate::store::{Store, bias_of, finish_all};
 
 #[cube(launch_unchecked, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments)]
@@ -42,9 +43,9 @@ pub(super) fn wgmma_kernel<F: Float>(
     let left = warpgroup % comptime!(tile.across) * comptime!(tile.width());
     // Half of the warpgroups multiply while the others issue the copies, and vice versa.
     let multiplies_first = warpgroup % 2 == 1;
-    let group = CUBE_POS_X as usize;
-    let (begin, end) = slice_of(offsets, group, comptime!(tile.depth));
-    let reach = reach::<F>(&memory, end, pitch, cols, ring, engine);
+    let (group, of_tokens) = place(comptime!(tile.band));
+    let (begin, end) = (offsets[group] as usize, offsets[group + 1] as usize);
+    let reach = reach::<F>(&memory, of_tokens, end, pitch, cols, ring, engine);
 
     let size!(N) = comptime!(lanes(tile, engine));
     let mut sums = Array::<Vector<f32, N>>::new(comptime!(tile.sums() / lanes(tile, engine)));
@@ -56,20 +57,19 @@ pub(super) fn wgmma_kernel<F: Float>(
     // Offsets of this warpgroup's operands in the first slot.
     let first_a = comptime!(ring.values_at()) + top * comptime!(tile.depth);
     let first_b = left * comptime!(tile.depth);
-    let mut ids = Array::<u32>::new(comptime!(tile.ring().ids()));
-    let mut from = begin;
-    read_ids(&mut ids, columns, from, &reach, ring);
+    let mut ids = Shared::<[u32]>::new_slice(comptime!(2 * ring.half()));
+    let mut held = Array::<u32>::new(comptime!(ring.held()));
+    start(&mut ids, &mut held, columns, begin, &reach, ring);
+    sync_cube();
     for slot in 0..comptime!(tile.stages - 1) {
-        fill::<F>(x, values, &ids, &mut memory, slot, from, &reach, ring, engine);
-        from += comptime!(tile.depth);
-        read_ids(&mut ids, columns, from, &reach, ring);
+        let at = slot * comptime!(tile.depth);
+        fill::<F>(x, values, &ids, at, &mut memory, slot, begin + at, &reach, ring, engine);
     }
 
-    // The ids read before a stage is multiplied are those of the next copies.
-    let lead = select(multiplies_first, 0, comptime!(tile.depth));
     let steps = (end - begin).div_ceil(comptime!(tile.depth));
     let mut slot = 0usize;
     let mut ahead = comptime!(tile.stages - 1).runtime();
+    let mut from = begin;
     for _ in 0..steps {
         wait(comptime!(tile.stages - 2), engine);
         if comptime!(engine == Engine::Ptx) {
@@ -79,43 +79,51 @@ pub(super) fn wgmma_kernel<F: Float>(
         // After this barrier, every thread's copies of this stage have landed, and every warp is done with the
         // previous stage, whose slot is filled next.
         sync_cube();
+        let at = advance(&mut ids, &mut held, columns, begin, from, slot, &reach, ring);
+        let next_from = from + comptime!((tile.stages - 1) * tile.depth);
         if !multiplies_first {
-            fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
+            fill::<F>(x, values, &ids, at, &mut memory, ahead, next_from, &reach, ring, engine);
         }
-        // The ids are loaded during the multiplication, so that the next fence has no loads to wait for.
-        read_ids(&mut ids, columns, from + lead, &reach, ring);
         let a = first_a + slot * comptime!(tile.depth * tile.vector);
         let b = first_b + slot * comptime!(tile.depth * tile.tokens);
         multiply::<F, N>(&mut sums, &memory, reach.base, a, b, tile, element, engine);
         if multiplies_first {
-            fill::<F>(x, values, &ids, &mut memory, ahead, from, &reach, ring, engine);
+            fill::<F>(x, values, &ids, at, &mut memory, ahead, next_from, &reach, ring, engine);
         }
         from += comptime!(tile.depth);
         ahead = slot;
         slot = next(slot, ring);
     }
 
+    let (line, column) = first_sum();
+    let mut biases = Array::<f32>::new(2usize);
+    #[unroll]
+    for upper in 0..2usize {
+        let at = group * comptime!(tile.vector) + top + line + comptime!(upper * 8);
+        biases[upper] = bias_of::<F>(bias, row_at(order, at, rows, ordered), store);
+    }
     // Reuses the rings' memory for the output tile, from which whole rows are stored.
     wait(0usize, engine);
     sync_cube();
-    let (line, column) = held();
     #[unroll]
     for upper in 0..2usize {
         let at = top + line + comptime!(upper * 8);
-        let row = row_at(order, group * comptime!(tile.vector) + at, rows, ordered);
         #[unroll]
         for j in 0..comptime!(tile.sums() / 4) {
+            let mut pair = Vector::<f32, Const<2>>::empty();
             #[unroll]
             for i in 0..2usize {
                 let sum = comptime!(j * 4 + upper * 2 + i);
                 let lanes = comptime!(lanes(tile, engine));
-                let value = sums[comptime!(sum / lanes)].extract(comptime!(sum % lanes));
-                let to =
-                    at * comptime!(Ring::pitch(tile.tokens)) + left + column + comptime!(j * 8 + i);
-                memory[to] = finish::<F>(value, bias, row, store);
+                pair.insert(i, sums[comptime!(sum / lanes)].extract(comptime!(sum % lanes)));
             }
+            let to = at * comptime!(Ring::pitch(tile.tokens)) + left + column + comptime!(j * 8);
+            let pair = finish_all::<F, Const<2>>(pair, biases[upper], store);
+            keep_pair::<F>(&mut memory, to, pair, engine);
         }
     }
+    let mut places = Array::<usize>::new(comptime!(ring.rows_stored()));
+    rows_stored(&mut places, order, group, rows, ordered, ring);
     sync_cube();
-    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
+    store_rows::<F>(&memory, &places, y, group, rows, &reach, ring, engine);
 }
