@@ -3,8 +3,8 @@
 #
 #     tests/gpu/bundle.sh [OUT.tar.xz]        then there: tests/gpu/run.sh OUT.tar.xz RESULTS
 #
-# The command, the GPU tests and benchmarks of the kernels and of a whole block, stripped. The bindings are those of CUDA 13.0; the
-# machine's driver must be at least as new.
+# The command, the GPU tests and benchmarks of the kernels and of a whole block, stripped. The bindings are those of
+# CUDA 13.0; the machine's driver must be at least as new.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-target/burn-sparse-gpu.tar.xz}

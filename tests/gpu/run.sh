@@ -6,8 +6,8 @@
 # RESULTS (a folder) gets one log for each test and one JSON file (text, of the feed-forward block) for each
 # measurement, as they end. Steps are tests, kernels, profile, command, speeds and probes; tests, command and speeds by
 # default. Where PyTorch is installed, cuBLAS is timed on the same shapes, before and after; `profile` needs Nsight
-# Compute (`ncu`), `probes` nvcc. Where PACKED names a file, it always holds what there is so far, as .tar.gz: of a machine that
-# gives few files back, or ends a command before its end.
+# Compute (`ncu`), `probes` nvcc. Where PACKED names a file, it always holds what there is so far, as .tar.gz: of a
+# machine that gives few files back, or ends a command before its end.
 set -uo pipefail
 bundle=$(realpath "$1")
 results=$(mkdir -p "$2" && realpath "$2")
@@ -95,7 +95,7 @@ bench=(./burn-sparse bench --device cuda:0 --json --sparsity 0.75,0.9)
 
 # The layers of DESIGN's H200 rows first.
 speeds() {
-    cublas before
+    cublas speeds-before
     # The sparse kernels, also where the dense product would be chosen.
     export BURN_SPARSE_COSTS=built-in
     for vector in 64 128; do
@@ -123,18 +123,18 @@ speeds() {
         --pattern 'shfl-bw(vector=64),balanced(block=32)' --batch 1,16,64,256,1024
     RUST_LOG=burn_sparse_kernels=debug result "chosen-$large" 120 "${bench[@]}" --values bf16 --shape $large \
         --pattern 'shfl-bw(vector=64),shfl-bw(vector=128)' --batch 16,1024,4096
-    cublas after
+    cublas speeds-after
 }
 
-# The kernels alone, in graphs of the device, and cuBLAS in others before and after. TILES adds tiles of `wgmma` to
-# those that dispatch considers.
+# The kernels alone, replayed from graphs of the device; cuBLAS, from graphs too, before and after. TILES adds tiles of
+# `wgmma` to those that dispatch considers.
 kernels() {
-    cublas before
+    cublas kernels-before
     for shape in $large $square; do
         result "kernels-$shape" 150 ./device $shape shfl-bw-64,shfl-bw-128 0.75,0.9 4096,1024,256,64,16,1 ${TILES:-}
     done
     result "kernels-balanced-$square" 60 ./device $square balanced-32 0.75,0.9 1,16,1024
-    cublas after
+    cublas kernels-after
 }
 
 # What bounds the tiles: everything that Nsight Compute counts in one launch.

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! PATTERN is `shfl-bw-VECTOR` or `balanced-BLOCK`; the last argument adds tiles of `wgmma` to those that dispatch
-//! considers. Prints one JSON object per line and kernel: `us` is the median time of a product in microseconds, `range`
-//! the lowest and highest of its samples, `major` the layout of activations (a kernel that computes feature-major
-//! transposes token-major ones on the way in and out), and `error` the greatest difference from the case's first
-//! kernel, relative to the greatest output. Values are bf16; enough weights take turns that they outgrow every cache.
+//! considers, unless they are wider than TOKENS. Prints one JSON object per line and kernel: `us` is the median time
+//! of a product in microseconds, `range` the lowest and highest of its samples, `major` the layout of activations (a
+//! kernel that computes feature-major transposes token-major ones on the way in and out), and `error` the greatest
+//! difference from the case's first kernel, relative to the greatest output (`null` if not finite). Where launches
+//! could not be captured, `graph` is false, and `us` includes the host. Values are bf16; enough weights take turns
+//! that they outgrow every cache.
 
 #[cfg(feature = "cuda")]
 #[path = "../tests/support/mod.rs"]

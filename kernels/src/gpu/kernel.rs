@@ -135,9 +135,7 @@ fn tensor_core_kernels(
     // A tile for few tokens reads the weights again for every 16; one for many is empty below that.
     let narrow = Tile::narrow(vector).filter(|_| n <= 8 * FEW).map(tensor_core::Kernel::Mma);
     let wide = if hopper && n > FEW / 2 { WideTile::of(vector) } else { &[] };
-    // Beside the first, those that are at least half full.
-    let wide = wide.iter().enumerate().filter(|(at, tile)| *at == 0 || 2 * n > tile.tokens);
-    let wide = wide.map(|(_, &tile)| tensor_core::Kernel::Wgmma(tile));
+    let wide = wide.iter().map(|&tile| tensor_core::Kernel::Wgmma(tile));
     let tile = Tile::of(vector).filter(|_| n > FEW / 2).map(tensor_core::Kernel::Mma);
     let many = wide.chain(tile);
     if n <= FEW { narrow.into_iter().chain(many).collect() } else { many.chain(narrow).collect() }

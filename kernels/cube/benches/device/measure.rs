@@ -27,7 +27,7 @@ enum Kernel {
 }
 
 impl Kernel {
-    /// Returns the kernels that `tokens` could run on.
+    /// Returns the kernels to compare for `tokens` tokens.
     fn all(family: Family, tokens: usize, extra: &[[usize; 6]]) -> Vec<Self> {
         let weight = match family {
             Family::Balanced(_) => {
@@ -127,18 +127,23 @@ impl Bench<'_> {
         let client = self.client;
         client.graph_prepare().map_err(|error| format!("{error:?}"))?;
         self.run(kernel, major, self.weights);
-        client.start_capture().map_err(|error| format!("{error:?}"))?;
+        if let Err(error) = client.start_capture() {
+            // Else the stream would stay prepared, and refuse the next.
+            let _ = client.stop_capture();
+            return Err(format!("{error:?}"));
+        }
         self.run(kernel, major, self.weights);
         client.stop_capture().map_err(|error| format!("{error:?}"))
     }
 
-    /// Returns the microseconds of one product, `repeats` rounds long.
+    /// Returns the microseconds per product, averaged over `repeats` rounds.
     fn sample(&self, timed: &Timed, repeats: usize) -> f64 {
         wait(self.client);
         let start = Instant::now();
         for _ in 0..repeats {
             match &timed.graph {
-                // SAFETY: the buffers outlive the graph, and nothing else uses them.
+                // SAFETY: CubeCL keeps the memory that a graph uses as long as the graph, and everything runs on one
+                // stream.
                 Some(graph) => unsafe { graph.replay() }.expect("a replay"),
                 None => self.run(timed.kernel, timed.major, self.weights),
             }
@@ -206,7 +211,8 @@ fn weight(
     // The time does not depend on which columns are kept: no search for a row order.
     let text = match kind {
         "shfl-bw" => format!("vector-wise(vector={size})"),
-        _ => format!("balanced(block={size})"),
+        "balanced" => format!("balanced(block={size})"),
+        _ => panic!("{pattern}: shfl-bw-VECTOR or balanced-BLOCK"),
     };
     let case = Case::new::<bf16>(client, &text, rows, cols, sparsity).expect("a pattern");
     let mut order: Vec<u32> = (0..rows as u32).collect();
@@ -241,17 +247,22 @@ fn weight(
         let mut reference: Option<Vec<f32>> = None;
         let mut timed = Vec::new();
         for kernel in Kernel::all(case.family, tokens, extra) {
-            // Token-major, which every kernel takes; the outputs of the kernel before are gone.
+            // Token-major, which every kernel takes. `y` starts as NaN, so that no earlier output can pass for this
+            // one.
             let nan = Buffer::of(client, &bf16::all(&vec![f32::NAN; bench.y.len]));
             let checked = Bench { y: nan, ..bench.clone() };
             checked.run(kernel, Major::Tokens, &weights[..1]);
+            if let Err(error) = client.read_one(checked.y.handle.clone()) {
+                eprintln!("{kernel:?}: {error:?}");
+                continue;
+            }
             let y = &bf16::read(client, &checked.y)[..tokens * rows];
             let reference = reference.get_or_insert_with(|| y.to_vec());
             let largest = reference.iter().fold(0.0, |most: f32, y| most.max(y.abs()));
-            // NaN, which is no number between others, stays.
             let error = y.iter().zip(&*reference).fold(0.0, |most: f32, (a, b)| {
                 let difference = (a - b).abs() / largest;
-                if difference <= most { most } else { difference }
+                // NaN stays.
+                if difference > most || difference.is_nan() { difference } else { most }
             });
             let majors: &[_] = if kernel.is_features_major() {
                 &[Major::Features, Major::Tokens]
@@ -279,10 +290,11 @@ fn weight(
         for Timed { kernel, major, error, graph, mut samples, .. } in timed {
             let (us, low, high) = median(&mut samples);
             let graph = graph.is_some();
+            let error = if error.is_finite() { format!("{error:.1e}") } else { "null".into() };
             println!(
                 "{{\"rows\": {rows}, \"cols\": {cols}, \"pattern\": \"{pattern}\", \"sparsity\": {sparsity}, \
                  \"tokens\": {tokens}, \"kernel\": \"{kernel:?}\", \"major\": \"{major:?}\", \"us\": {us:.2}, \
-                 \"range\": [{low:.2}, {high:.2}], \"error\": {error:.1e}, \"graph\": {graph}}}"
+                 \"range\": [{low:.2}, {high:.2}], \"error\": {error}, \"graph\": {graph}}}"
             );
         }
     }

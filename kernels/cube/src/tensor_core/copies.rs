@@ -32,12 +32,10 @@ fn share(#[comptime] width: usize, #[comptime] ring: Ring) -> Share {
     Share { row, at, target }
 }
 
-/// Returns `true` if this thread has pieces: always, unless one pass covers more than a stage, or takes fewer threads
-/// than there are.
+/// Returns `true` if this thread's pieces are within a stage: always, unless one pass covers more than a stage.
 #[cube]
 fn takes_part(share: &Share, #[comptime] width: usize, #[comptime] ring: Ring) -> bool {
-    let rows = comptime!(ring.pass(width).min(ring.depth));
-    comptime!(rows * (width / PIECE) == ring.threads) || share.row < rows
+    comptime!(ring.pass(width) <= ring.depth) || share.row < comptime!(ring.depth)
 }
 
 /// Parts of the operands that a cube reads, and this thread's share of them.
@@ -93,7 +91,7 @@ pub(crate) fn fill<F: Float>(
     #[comptime] ring: Ring,
     #[comptime] engine: Engine,
 ) {
-    // All ids are read before the first copy: no compiler moves them past one.
+    // All ids are read first: compilers do not move loads across the copies' inline assembly.
     let mut rows = Array::<usize>::new(comptime!(ring.pieces(ring.tokens)));
     #[unroll]
     for i in 0..comptime!(ring.pieces(ring.tokens)) {

@@ -6,7 +6,7 @@ use super::Engine;
 use super::copies::{fill, reach};
 use super::ids::{advance, start};
 use super::instructions::{Element, Operand, Pair, WARP, load_fragment, mma, scratch_pairs, wait};
-use super::output::{keep_pair, row_at, rows_stored, store_rows};
+use super::output::{put_pair, row_at, store_rows};
 use super::ring::{Placement, Ring, next, slice_of};
 use crate::store::{Store, bias_of, finish_all};
 
@@ -118,7 +118,7 @@ pub(super) fn mma_kernel<F: Float>(
         sums[i] = Vector::new(0.0);
     }
 
-    let mut ids = Shared::<[u32]>::new_slice(comptime!(2 * ring.half()));
+    let mut ids = Shared::<[u32]>::new_slice(comptime!(2 * ring.ids_per_half()));
     let mut held = Array::<u32>::new(comptime!(ring.held()));
     start(&mut ids, &mut held, columns, begin, &reach, ring);
     sync_cube();
@@ -211,13 +211,10 @@ pub(super) fn mma_kernel<F: Float>(
                     two.insert(1usize, sum.extract(comptime!(upper * 2 + 1)));
                     let two = finish_all::<F, Const<2>>(two, bias, store);
                     let to = at * pitch_x + left + pair * 2 + comptime!(j * 8);
-                    keep_pair::<F>(&mut memory, to, two, engine);
+                    put_pair::<F>(&mut memory, to, two, engine);
                 }
             }
         }
-        let mut places = Array::<usize>::new(comptime!(ring.rows_stored()));
-        rows_stored(&mut places, order, group, rows, ordered, ring);
-        sync_cube();
-        store_rows::<F>(&memory, &places, y, group, rows, &reach, ring, engine);
+        store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
     }
 }

@@ -31,9 +31,9 @@ fn piece_at<F: Float>(tile: &[F], from: usize, #[comptime] engine: Engine) -> Ve
     }
 }
 
-/// Keeps two adjacent elements at `to`, an even offset.
+/// Writes two adjacent elements at `to`, an even offset.
 #[cube]
-pub(crate) fn keep_pair<F: Float>(
+pub(crate) fn put_pair<F: Float>(
     tile: &mut [F],
     to: usize,
     pair: Vector<F, Const<2>>,
@@ -43,7 +43,7 @@ pub(crate) fn keep_pair<F: Float>(
         Engine::Ptx => {
             tile.as_vectorized_mut().with_vector_size_mut::<Const<2>>()[to / 2] = pair;
         }
-        // As above.
+        // Not every runtime can write shared memory as a type other than the declared one.
         Engine::Plain => {
             tile[to] = pair.extract(0usize);
             tile[to + 1] = pair.extract(1usize);
@@ -51,47 +51,40 @@ pub(crate) fn keep_pair<F: Float>(
     }
 }
 
-/// Reads the rows of the pieces that this thread stores, all before the first is stored: a single wait for memory.
-#[cube]
-pub(crate) fn rows_stored(
-    places: &mut Array<usize>,
-    order: &[u32],
-    group: usize,
-    rows: usize,
-    #[comptime] ordered: bool,
-    #[comptime] ring: Ring,
-) {
-    #[unroll]
-    for i in 0..comptime!(ring.rows_stored()) {
-        let piece = UNIT_POS as usize + comptime!(i * ring.threads);
-        let line = piece / comptime!(ring.tokens / PIECE);
-        places[i] = row_at(order, group * comptime!(ring.vector) + line, rows, ordered);
-    }
-}
-
-/// Stores the output tile `[vector][Ring::pitch(tokens)]` to `y [rows][pitch]`, with each row at its place.
+/// Stores the output tile `[vector][Ring::pitch(tokens)]`, which all threads have written, to `y [rows][pitch]`, with
+/// each row at its place.
 #[cube]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn store_rows<F: Float>(
     tile: &[F],
-    places: &Array<usize>,
+    order: &[u32],
     y: &mut [Vector<F, Const<8>>],
     group: usize,
     rows: usize,
     reach: &Reach,
+    #[comptime] ordered: bool,
     #[comptime] ring: Ring,
     #[comptime] engine: Engine,
 ) {
+    // All rows are looked up first, so that the loads overlap each other, and the barrier.
+    let mut stored = Array::<usize>::new(comptime!(ring.pieces_stored()));
     #[unroll]
-    for i in 0..comptime!(ring.rows_stored()) {
+    for i in 0..comptime!(ring.pieces_stored()) {
+        let piece = UNIT_POS as usize + comptime!(i * ring.threads);
+        let line = piece / comptime!(ring.tokens / PIECE);
+        stored[i] = row_at(order, group * comptime!(ring.vector) + line, rows, ordered);
+    }
+    sync_cube();
+    #[unroll]
+    for i in 0..comptime!(ring.pieces_stored()) {
         let piece = UNIT_POS as usize + comptime!(i * ring.threads);
         let line = piece / comptime!(ring.tokens / PIECE);
         let at = piece % comptime!(ring.tokens / PIECE) * PIECE;
         let place = group * comptime!(ring.vector) + line;
         if place < rows && reach.first + at < reach.pitch {
-            let row = places[i];
             let from = line * comptime!(Ring::pitch(ring.tokens)) + at;
-            y[(row * reach.pitch + reach.first + at) / PIECE] = piece_at::<F>(tile, from, engine);
+            let to = stored[i] * reach.pitch + reach.first + at;
+            y[to / PIECE] = piece_at::<F>(tile, from, engine);
         }
     }
 }

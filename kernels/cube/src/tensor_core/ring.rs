@@ -51,14 +51,9 @@ impl Ring {
         self.stages * self.stage(width)
     }
 
-    /// Returns the number of rows that all threads copy at once, at most one piece per thread.
+    /// Returns the number of rows that all threads copy at once, one piece per thread.
     pub(crate) fn pass(&self, width: usize) -> usize {
-        let rows = self.threads / (width / PIECE);
-        match self.placement {
-            Placement::Padded => rows,
-            // A thread's pieces are swizzled the same way in every pass.
-            Placement::Swizzled => rows / 8 * 8,
-        }
+        self.threads / (width / PIECE)
     }
 
     /// Returns the number of elements from a piece to that of the next pass.
@@ -78,7 +73,7 @@ impl Ring {
     /// Returns the number of bytes of shared memory that a cube takes: both rings of elements of `bytes` bytes, and two
     /// halves of ids.
     pub(crate) fn bytes(&self, bytes: usize) -> usize {
-        self.memory() * bytes + 2 * self.half() * size_of::<u32>()
+        self.memory() * bytes + 2 * self.ids_per_half() * size_of::<u32>()
     }
 
     /// Returns the offset at which the values begin.
@@ -92,17 +87,17 @@ impl Ring {
     }
 
     /// Returns the number of column ids of as many stages as the ring has.
-    pub(crate) fn half(&self) -> usize {
+    pub(crate) fn ids_per_half(&self) -> usize {
         self.stages * self.depth
     }
 
-    /// Returns the number of these ids that one thread reads.
+    /// Returns the number of these ids that one thread loads.
     pub(crate) fn held(&self) -> usize {
-        self.half().div_ceil(self.threads)
+        self.ids_per_half().div_ceil(self.threads)
     }
 
     /// Returns the number of pieces of the output tile that one thread stores.
-    pub(crate) fn rows_stored(&self) -> usize {
+    pub(crate) fn pieces_stored(&self) -> usize {
         self.vector * self.tokens / PIECE / self.threads
     }
 
@@ -112,10 +107,14 @@ impl Ring {
         let span = if self.placement == Placement::Swizzled { SPAN } else { 16 };
         assert!(vector.is_multiple_of(span) && tokens.is_multiple_of(span), "{self:?}: widths");
         assert!(vector * Self::pitch(tokens) <= self.memory(), "{self:?}: no room for the output");
-        assert!((vector * tokens / PIECE).is_multiple_of(self.threads), "{self:?}: output");
         for width in [vector, tokens] {
+            assert!(self.threads.is_multiple_of(width / PIECE), "{self:?}: rows of a pass");
             let rows = self.pass(width);
-            assert!(rows > 0, "{self:?}: rows of a pass");
+            // A thread's pieces must be swizzled the same way in every pass.
+            assert!(
+                self.placement == Placement::Padded || rows.is_multiple_of(8),
+                "{self:?}: swizzle"
+            );
             assert!(rows >= self.depth || self.depth.is_multiple_of(rows), "{self:?}: passes");
         }
     }
@@ -123,9 +122,8 @@ impl Ring {
 
 /// Returns the group of rows and the tile of tokens that this cube multiplies.
 ///
-/// Cubes run about in the order of their positions. Here a group's tiles of one band follow each other, so that the cache
-/// serves its weights to all but one of them, and a band's groups precede those of the next band, so that it serves
-/// their `x`, of no more tokens than fit in it.
+/// Cubes start roughly in the order of their index. Within a band, a group's tiles of tokens are consecutive, so that
+/// its weights are read from memory once. Bands follow one another, and one band's `x` is meant to fit in the cache.
 #[cube]
 pub(crate) fn place(#[comptime] band: usize) -> (usize, usize) {
     let (groups, tiles) = (CUBE_COUNT_X as usize, CUBE_COUNT_Y as usize);

@@ -1,9 +1,8 @@
 //! Multiplication of a warpgroup over one stage of the ring, in PTX and in plain code.
 //!
-//! The instruction accumulates in place, but inline PTX has no operand here that is both read and written. The
-//! text therefore moves the old sums to the new ones first, and the assembler folds the moves away (with twice the
-//! sums, 128 rows would spill, which `tests/gpu/compile.py` rejects). Each block of text ends with its own wait,
-//! so that no register is in flight between two blocks.
+//! The instruction accumulates in place, but inline PTX has no operand here that is both read and written. The text
+//! therefore moves the old sums to the new ones first, and the assembler folds the moves away. Each block of text ends
+//! with its own wait, so that no register is in flight between two blocks.
 
 use cubecl::prelude::*;
 

@@ -8,7 +8,7 @@ use super::Engine;
 use super::copies::{fill, reach};
 use super::ids::{advance, start};
 use super::instructions::{Element, wait};
-use super::output::{keep_pair, row_at, rows_stored, store_rows};
+use super::output::{put_pair, row_at, store_rows};
 use super::ring::{Ring, next, place};
 use super::warpgroup::{first_sum, lanes, multiply};
 use super::wide_tile::{ROWS, WARPGROUP, WideTile};
@@ -57,7 +57,7 @@ pub(super) fn wgmma_kernel<F: Float>(
     // Offsets of this warpgroup's operands in the first slot.
     let first_a = comptime!(ring.values_at()) + top * comptime!(tile.depth);
     let first_b = left * comptime!(tile.depth);
-    let mut ids = Shared::<[u32]>::new_slice(comptime!(2 * ring.half()));
+    let mut ids = Shared::<[u32]>::new_slice(comptime!(2 * ring.ids_per_half()));
     let mut held = Array::<u32>::new(comptime!(ring.held()));
     start(&mut ids, &mut held, columns, begin, &reach, ring);
     sync_cube();
@@ -119,11 +119,8 @@ pub(super) fn wgmma_kernel<F: Float>(
             }
             let to = at * comptime!(Ring::pitch(tile.tokens)) + left + column + comptime!(j * 8);
             let pair = finish_all::<F, Const<2>>(pair, biases[upper], store);
-            keep_pair::<F>(&mut memory, to, pair, engine);
+            put_pair::<F>(&mut memory, to, pair, engine);
         }
     }
-    let mut places = Array::<usize>::new(comptime!(ring.rows_stored()));
-    rows_stored(&mut places, order, group, rows, ordered, ring);
-    sync_cube();
-    store_rows::<F>(&memory, &places, y, group, rows, &reach, ring, engine);
+    store_rows::<F>(&memory, order, y, group, rows, &reach, ordered, ring, engine);
 }

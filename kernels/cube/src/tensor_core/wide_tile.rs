@@ -10,8 +10,7 @@ pub(super) const ROWS: usize = 64;
 /// Bytes per swizzled row: 64 elements.
 pub(super) const SPAN_BYTES: usize = 2 * SPAN;
 
-/// Tiles of tokens in a band. On an H200, 4 are up to 7 % faster than 1 at 75 % sparsity and up to 3 % slower at 90 %, 8 and
-/// 16 slower than either.
+/// Tiles of tokens in a band. On an H200, 4 are 2 to 5 % faster than 1 at 75 % sparsity and 3 % slower at 90 %.
 const BAND: usize = 4;
 
 /// Division of a cube's work: one warpgroup for each 64 rows and each share of the tokens.
@@ -27,7 +26,7 @@ pub struct WideTile {
     pub stages: usize,
     /// Number of warpgroups along the tokens.
     pub across: usize,
-    /// Number of tiles of tokens that run together with each group, see [`place`](super::ring::place).
+    /// Number of tiles of tokens that run together for each group of rows.
     pub band: usize,
 }
 
@@ -35,13 +34,13 @@ impl WideTile {
     /// Returns the tiles for groups of `vector` rows, starting with the one to run without measurement; empty if
     /// no kernel fits.
     ///
-    /// Each takes at most half of a multiprocessor's shared memory, so that two cubes hide each other's first copies and
-    /// epilogues: tiles that take all of it read less for each product, but were slower on an H200.
+    /// Each takes at most half of a multiprocessor's shared memory, so that two cubes hide each other's first copies
+    /// and epilogues: tiles that take all of it read less for each product, but were slower on an H200.
     pub fn of(vector: usize) -> &'static [Self] {
         match vector {
             64 => &[
                 Self { vector: 64, tokens: 256, depth: 32, stages: 5, across: 2, band: BAND },
-                // For fewer tokens, where the other's cubes do not fill the device.
+                // For fewer tokens, when the first tile's cubes would not fill the device.
                 Self { vector: 64, tokens: 128, depth: 64, stages: 4, across: 1, band: BAND },
             ],
             128 => {
@@ -52,6 +51,7 @@ impl WideTile {
     }
 
     pub(crate) fn check(&self) {
+        assert!(self.across > 0 && self.band > 0, "{self:?}: no tokens");
         let width = self.width();
         assert!(self.vector.is_multiple_of(ROWS), "{self:?}: rows of a warpgroup");
         assert!(width.is_multiple_of(SPAN) && width <= 256, "{self:?}: tokens of a warpgroup");
