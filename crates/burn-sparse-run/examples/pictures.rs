@@ -182,7 +182,7 @@ fn front(minilm: &MiniLm, smollm2: &SmolLm2, theme: &Theme) -> Result<String, Bo
     ];
     let axes = Axes {
         title: "MiniLM, 32 sentences of 128 tokens",
-        setting: "Spearman on STS-B's test pairs (higher is better)",
+        setting: "Spearman, STS-B test (up is better)",
         below: format!(
             "milliseconds; {}, {} threads, {}",
             minilm.device, minilm.threads, minilm.date
@@ -230,7 +230,7 @@ fn front(minilm: &MiniLm, smollm2: &SmolLm2, theme: &Theme) -> Result<String, Bo
     ];
     let axes = Axes {
         title: "SmolLM2-135M, reading 512 tokens",
-        setting: "perplexity on WikiText-2 (lower is better)",
+        setting: "perplexity, WikiText-2 (up is better)",
         below: format!(
             "milliseconds; {}, {} threads, {}",
             smollm2.device, smollm2.threads, smollm2.date
@@ -264,7 +264,7 @@ fn marks(
     let [low, high] = axes.range.map(scale);
     let y = |value: f64| bottom - (scale(value) - low) / (high - low) * (bottom - top);
     text(svg, left, 22.0, "font-weight=\"600\"", axes.title);
-    let setting = format!("{}; filled: f32, open: 8 bits or fewer", axes.setting);
+    let setting = format!("{}; filled: f32, open: 8 or 4 bits", axes.setting);
     text(svg, left, 40.0, "font-size=\"12\"", &setting);
     for &value in axes.values {
         grid(svg, [left, y(value)], [right, y(value)], theme);
