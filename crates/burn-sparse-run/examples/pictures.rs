@@ -194,6 +194,14 @@ fn front(minilm: &MiniLm, smollm2: &SmolLm2, theme: &Theme) -> Result<String, Bo
         decimals: 2,
     };
     marks(&mut svg, &axes, &pairs, &|value| value, theme);
+    decoder(&mut svg, smollm2, theme)?;
+    svg += "</svg>\n";
+    Ok(svg)
+}
+
+/// The right plot of the front: a language model.
+fn decoder(svg: &mut String, smollm2: &SmolLm2, theme: &Theme) -> Result<(), String> {
+    let (dense, balanced, shfl) = (theme.series[0], theme.series[1], theme.series[2]);
     let rates = |name: &str, small| -> Result<(f64, f64, bool), String> {
         let found = smollm2.models.get(name).ok_or(format!("no rates of {name}"))?;
         Ok((512e3 / found.prefill, found.perplexity, small))
@@ -241,9 +249,8 @@ fn front(minilm: &MiniLm, smollm2: &SmolLm2, theme: &Theme) -> Result<String, Bo
         range: [130.0, 27.0],
         decimals: 0,
     };
-    marks(&mut svg, &axes, &pairs, &f64::ln, theme);
-    svg += "</svg>\n";
-    Ok(svg)
+    marks(svg, &axes, &pairs, &f64::ln, theme);
+    Ok(())
 }
 
 /// Plots pairs against the logarithm of time.
