@@ -96,7 +96,7 @@ pub(crate) fn fill<F: Float>(
     #[unroll]
     for i in 0..comptime!(ring.pieces(ring.tokens)) {
         let at = reach.x.row + comptime!(i * ring.pass(ring.tokens));
-        // Where a pass covers more than a stage, its last threads take no part.
+        // If a pass covers more than a stage, its last threads take no part.
         let at = if comptime!(ring.pass(ring.tokens) > ring.depth) {
             at % comptime!(ring.depth)
         } else {

@@ -1,6 +1,9 @@
 //! Draws the pictures of the README and of the guide from committed results:
 //! `cargo run --release -p burn-sparse-run --example pictures` writes them into `crates/burn-sparse/pictures`.
 
+mod front;
+mod svg;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
@@ -11,31 +14,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-/// Results of `kernels/benches/peers/run.sh minilm`: milliseconds and Spearman correlations by the name of a model.
-#[derive(Deserialize)]
-struct MiniLm {
-    device: String,
-    date: String,
-    threads: usize,
-    ms: BTreeMap<String, BTreeMap<String, f64>>,
-    spearman: BTreeMap<String, Vec<f64>>,
-}
-
-/// Results of `kernels/benches/peers/run.sh smollm2`.
-#[derive(Deserialize)]
-struct SmolLm2 {
-    device: String,
-    date: String,
-    threads: usize,
-    models: BTreeMap<String, Rates>,
-}
-
-/// Tokens per second of a model, and its perplexity.
-#[derive(Deserialize)]
-struct Rates {
-    prefill: f64,
-    perplexity: f64,
-}
+use front::{MiniLm, SmolLm2, front};
+use svg::{DARK, LIGHT, PAGE, Theme, grid, opened, text};
 
 /// Results of `kernels/benches/peers/run.sh mnist-mlp`.
 #[derive(Deserialize)]
@@ -60,32 +40,6 @@ impl Point {
     }
 }
 
-/// Colours of a picture.
-struct Theme {
-    ink: &'static str,
-    faint: &'static str,
-    paper: &'static str,
-    series: [&'static str; 5],
-    peer: &'static str,
-}
-
-const LIGHT: Theme = Theme {
-    ink: "#1f2328",
-    faint: "#d1d9e0",
-    paper: "#ffffff",
-    series: ["#59636e", "#1a7f37", "#0969da", "#8250df", "#bc4c00"],
-    peer: "#cf222e",
-};
-const DARK: Theme = Theme {
-    ink: "#e6edf3",
-    faint: "#3d444d",
-    paper: "#0d1117",
-    series: ["#9198a1", "#3fb950", "#58a6ff", "#bc8cff", "#f0883e"],
-    peer: "#ff7b72",
-};
-/// Takes its colours from the page, which may be light or dark.
-const PAGE: Theme = Theme { ink: "currentColor", faint: "#8888", paper: "none", ..LIGHT };
-
 /// Patterns in the order of their colours, by the prefix of their name.
 const PATTERNS: [&str; 5] = ["unstructured", "balanced", "shfl-bw", "vector-wise", "block-wise"];
 
@@ -106,210 +60,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(folder.join("masks.svg"), masks()?)?;
     println!("{}", folder.canonicalize()?.display());
     Ok(())
-}
-
-/// A model in f32 and in 8 bits, as time and quality.
-struct Pair {
-    label: &'static str,
-    colour: &'static str,
-    /// Where the label stands from the last mark.
-    beside: [f64; 2],
-    /// In f32 first; open marks are in 8 bits (or 4).
-    marks: Vec<(f64, f64, bool)>,
-}
-
-/// Axes of one of the two plots.
-struct Axes<'a> {
-    title: &'a str,
-    setting: &'a str,
-    below: String,
-    left: f64,
-    /// Lines across and down, with the values they stand for.
-    times: &'a [f64],
-    values: &'a [f64],
-    /// Lowest and highest quality shown; the second is at the top.
-    range: [f64; 2],
-    decimals: usize,
-}
-
-/// Quality against time: two pretrained models, dense, pruned, quantized and both, and what runs them elsewhere.
-fn front(minilm: &MiniLm, smollm2: &SmolLm2, theme: &Theme) -> Result<String, Box<dyn Error>> {
-    let mut svg = opened(960.0, 400.0, theme);
-    let cell = minilm.ms.get("32x128").ok_or("minilm.json has no cell 32x128")?;
-    let mean = |name: &str| -> Result<f64, String> {
-        let values = minilm.spearman.get(name).ok_or(format!("no Spearman of {name}"))?;
-        Ok(values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let pair = |label, colour, beside, names: &[(&str, bool)]| -> Result<Pair, String> {
-        let marks = names.iter().map(|&(name, small)| {
-            let ms = *cell.get(name).ok_or(format!("no time of {name}"))?;
-            Ok((ms, mean(name)?, small))
-        });
-        Ok(Pair { label, colour, beside, marks: marks.collect::<Result<_, String>>()? })
-    };
-    let (dense, balanced, shfl) = (theme.series[0], theme.series[1], theme.series[2]);
-    let pairs = [
-        pair(
-            "ONNX Runtime",
-            theme.peer,
-            [10.0, 18.0],
-            &[("onnxruntime_f32", false), ("onnxruntime_int8", true)],
-        )?,
-        pair(
-            "dense",
-            dense,
-            [10.0, -10.0],
-            &[("burn_sparse_dense", false), ("burn_sparse_dense-8", true)],
-        )?,
-        pair(
-            "dense, fine-tuned",
-            dense,
-            [10.0, -10.0],
-            &[("burn_sparse_tuned", false), ("burn_sparse_tuned-8", true)],
-        )?,
-        pair(
-            "balanced, 75 %",
-            balanced,
-            [10.0, -10.0],
-            &[("burn_sparse_balanced-75", false), ("burn_sparse_balanced-75-8", true)],
-        )?,
-        pair(
-            "shfl-bw(32), 75 %",
-            shfl,
-            [10.0, 20.0],
-            &[("burn_sparse_shfl-bw-75", false), ("burn_sparse_shfl-bw-75-8", true)],
-        )?,
-    ];
-    let axes = Axes {
-        title: "MiniLM, 32 sentences of 128 tokens",
-        setting: "Spearman, STS-B test (up is better)",
-        below: format!(
-            "milliseconds; {}, {} threads, {}",
-            minilm.device, minilm.threads, minilm.date
-        ),
-        left: 60.0,
-        times: &[150.0, 200.0, 300.0, 400.0, 600.0],
-        values: &[0.80, 0.81, 0.82, 0.83, 0.84],
-        range: [0.80, 0.845],
-        decimals: 2,
-    };
-    marks(&mut svg, &axes, &pairs, &|value| value, theme);
-    decoder(&mut svg, smollm2, theme)?;
-    svg += "</svg>\n";
-    Ok(svg)
-}
-
-/// The right plot of the front: a language model.
-fn decoder(svg: &mut String, smollm2: &SmolLm2, theme: &Theme) -> Result<(), String> {
-    let (dense, balanced, shfl) = (theme.series[0], theme.series[1], theme.series[2]);
-    let rates = |name: &str, small| -> Result<(f64, f64, bool), String> {
-        let found = smollm2.models.get(name).ok_or(format!("no rates of {name}"))?;
-        Ok((512e3 / found.prefill, found.perplexity, small))
-    };
-    let pairs = [
-        Pair {
-            label: "llama.cpp F32, Q8_0, Q4_0",
-            colour: theme.peer,
-            beside: [-40.0, 24.0],
-            marks: vec![
-                rates("llama_cpp_F32", false)?,
-                rates("llama_cpp_Q8_0", true)?,
-                rates("llama_cpp_Q4_0", true)?,
-            ],
-        },
-        Pair {
-            label: "dense",
-            colour: dense,
-            beside: [0.0, -14.0],
-            marks: vec![rates("burn_sparse_dense", false)?, rates("burn_sparse_dense-8", true)?],
-        },
-        Pair {
-            label: "balanced, 50 %, one shot",
-            colour: balanced,
-            beside: [10.0, 4.0],
-            marks: vec![rates("burn_sparse_balanced-50-8", true)?],
-        },
-        Pair {
-            label: "shfl-bw(8), 50 %, one shot",
-            colour: shfl,
-            beside: [10.0, 4.0],
-            marks: vec![rates("burn_sparse_shfl-bw-50-8", true)?],
-        },
-    ];
-    let axes = Axes {
-        title: "SmolLM2-135M, reading 512 tokens",
-        setting: "perplexity, WikiText-2 (up is better)",
-        below: format!(
-            "milliseconds; {}, {} threads, {}",
-            smollm2.device, smollm2.threads, smollm2.date
-        ),
-        left: 540.0,
-        times: &[200.0, 500.0, 1000.0, 2000.0],
-        values: &[30.0, 50.0, 100.0],
-        range: [130.0, 27.0],
-        decimals: 0,
-    };
-    marks(svg, &axes, &pairs, &f64::ln, theme);
-    Ok(())
-}
-
-/// Plots pairs against the logarithm of time.
-fn marks(
-    svg: &mut String,
-    axes: &Axes<'_>,
-    pairs: &[Pair],
-    scale: &dyn Fn(f64) -> f64,
-    theme: &Theme,
-) {
-    let (left, right, top, bottom) = (axes.left, axes.left + 370.0, 52.0, 340.0);
-    let all = || pairs.iter().flat_map(|pair| &pair.marks).map(|(time, ..)| time.ln());
-    let (fast, slow) =
-        (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-    let x = |time: f64| {
-        left + 24.0 + (time.ln() - fast) / (slow - fast).max(1e-9) * (right - left - 60.0)
-    };
-    let [low, high] = axes.range.map(scale);
-    let y = |value: f64| bottom - (scale(value) - low) / (high - low) * (bottom - top);
-    text(svg, left, 22.0, "font-weight=\"600\"", axes.title);
-    let setting = format!("{}; filled: f32, open: 8 or 4 bits", axes.setting);
-    text(svg, left, 40.0, "font-size=\"12\"", &setting);
-    for &value in axes.values {
-        grid(svg, [left, y(value)], [right, y(value)], theme);
-        let label = format!("{value:.*}", axes.decimals);
-        text(svg, left - 6.0, y(value) + 4.0, "text-anchor=\"end\"", &label);
-    }
-    for &time in axes.times {
-        if (left..=right).contains(&x(time)) {
-            grid(svg, [x(time), top], [x(time), bottom], theme);
-            text(svg, x(time), bottom + 18.0, "text-anchor=\"middle\"", &format!("{time:.0}"));
-        }
-    }
-    text(svg, left, bottom + 40.0, "font-size=\"12\"", &axes.below);
-    for Pair { label, colour, beside, marks } in pairs {
-        let places: Vec<String> = marks
-            .iter()
-            .map(|(time, value, _)| format!("{:.1},{:.1}", x(*time), y(*value)))
-            .collect();
-        let _ = write!(
-            svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
-            places.join(" ")
-        );
-        for &(time, value, small) in marks {
-            let fill = if small { theme.paper } else { colour };
-            let _ = write!(
-                svg,
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"{colour}\" \
-                 stroke-width=\"2\"/>",
-                x(time),
-                y(value)
-            );
-        }
-        if let Some(&(time, value, _)) = marks.last() {
-            let style = format!("fill=\"{colour}\" font-weight=\"600\" font-size=\"12\"");
-            text(svg, x(time) + beside[0], y(value) + beside[1], &style, label);
-        }
-    }
 }
 
 /// One weight under four patterns.
@@ -336,19 +86,6 @@ fn masks() -> Result<String, Box<dyn Error>> {
     }
     svg += "</svg>\n";
     Ok(svg)
-}
-
-fn opened(width: f64, height: f64, theme: &Theme) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"13\" fill=\"{}\">\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>",
-        theme.ink, theme.paper
-    )
-}
-
-fn text(svg: &mut String, x: f64, y: f64, attributes: &str, words: &str) {
-    let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{words}</text>");
 }
 
 /// Plots accuracy against microseconds, on a logarithmic axis.
@@ -392,14 +129,6 @@ fn plot(svg: &mut String, results: &Results, batch: &str, theme: &Theme) {
     );
     text(svg, left, bottom + 40.0, "font-size=\"12\"", &axis);
     lines(svg, &points, batch, (&x, &y), theme);
-}
-
-fn grid(svg: &mut String, from: [f64; 2], to: [f64; 2], theme: &Theme) {
-    let _ = write!(
-        svg,
-        "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"{}\"/>",
-        from[0], from[1], to[0], to[1], theme.faint
-    );
 }
 
 type Axis<'a> = &'a dyn Fn(f64) -> f64;
