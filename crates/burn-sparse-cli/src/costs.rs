@@ -1,23 +1,44 @@
 //! The costs by which layers choose their kernels.
 
 use burn_sparse::Costs;
+use burn_sparse::distributed::{RankFailed, Ranks};
+use thiserror::Error;
 
 use crate::output;
 
 /// Installs the costs of this machine, which are measured the first time. `BURN_SPARSE_COSTS=built-in` keeps the costs
 /// that are built in, by which the same kernels are chosen on every machine.
-pub(crate) fn install() -> Result<(), String> {
-    match std::env::var("BURN_SPARSE_COSTS").as_deref() {
-        Err(_) | Ok("") => {}
-        Ok("built-in") => return Ok(()),
-        Ok(other) => {
-            return Err(format!("BURN_SPARSE_COSTS={other}: expected built-in, or nothing"));
-        }
+pub(crate) fn install() -> Result<(), CostsError> {
+    install_on(&Ranks::alone())
+}
+
+/// Installs the costs of rank 0's machine on all ranks: they decide which weights are packed.
+pub(crate) fn install_on(ranks: &Ranks) -> Result<(), CostsError> {
+    let costs = ranks.lead(|| match std::env::var("BURN_SPARSE_COSTS").as_deref() {
+        Err(_) | Ok("") => Ok(serde_json::to_vec(&of_this_machine())?),
+        Ok("built-in") => Ok(Vec::new()),
+        Ok(other) => Err(CostsError::Variable(other.into())),
+    })?;
+    if !costs.is_empty() {
+        serde_json::from_slice::<Costs>(&costs)?.install();
     }
-    let costs = Costs::read_cache().unwrap_or_else(|| {
+    Ok(())
+}
+
+fn of_this_machine() -> Costs {
+    Costs::read_cache().unwrap_or_else(|| {
         output::note("measuring the CPU kernels of this machine, once");
         Costs::cached()
-    });
-    costs.install();
-    Ok(())
+    })
+}
+
+/// The costs cannot be installed.
+#[derive(Debug, Error)]
+pub(crate) enum CostsError {
+    #[error("BURN_SPARSE_COSTS={0}: expected built-in, or nothing")]
+    Variable(String),
+    #[error(transparent)]
+    Rank(#[from] RankFailed),
+    #[error("the costs of rank 0: {0}")]
+    Json(#[from] serde_json::Error),
 }

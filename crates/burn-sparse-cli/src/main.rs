@@ -8,9 +8,11 @@ mod device;
 mod failpoint;
 mod memory;
 mod output;
+mod ranks;
 mod recipes;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -22,15 +24,23 @@ use cli::{Arguments, Command};
 fn main() -> ExitCode {
     memory::keep_between_steps();
     // Bad usage ends here, with clap's message and status 2.
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| {
+        if ranks::rank() > 0 {
+            // Rank 0 prints it, before a launcher ends all ranks because one has ended.
+            std::thread::sleep(Duration::from_secs(1));
+            std::process::exit(error.exit_code());
+        }
+        error.exit()
+    });
     // Burn reads an optimizer's state back on its default device, from where it moves to its weights'. That
     // device is CUDA in a build that has it, whether there is a GPU or not: the CPU is always there.
     if std::env::var_os("BURN_DEVICE").is_none() {
         // SAFETY: nothing has started a thread yet.
         unsafe { std::env::set_var("BURN_DEVICE", "flex") };
     }
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("warn,burn_sparse_datasets=info"));
+    // What all ranks would warn of, one says.
+    let filter = if ranks::rank() > 0 { "error" } else { "warn,burn_sparse_datasets=info" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let result = match arguments.command {
         Command::Train(arguments) => commands::train(&arguments),
@@ -50,6 +60,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output has seen enough, as in `burn-sparse plan | head`.
         Err(error) if output::is_closed_pipe(error.as_ref()) => ExitCode::SUCCESS,
+        #[cfg(feature = "mpi")]
+        Err(error) if error.is::<commands::Reported>() => ExitCode::FAILURE,
         Err(error) if error.is::<BadUsage>() => {
             Arguments::command().error(ErrorKind::ArgumentConflict, error).exit()
         }

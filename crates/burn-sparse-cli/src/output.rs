@@ -2,13 +2,16 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use burn_sparse::measure::{LayerReport, Predicted};
 use burn_sparse_run::Metric;
-use burn_sparse_run::run::{EpochReport, Observer, Phase, StepTimes};
-use indicatif::{ProgressBar, ProgressStyle};
+use burn_sparse_run::run::{EpochReport, Observer, Phase, StepTimes, StepTraffic};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use crate::failpoint::{self, Action};
 
@@ -18,7 +21,10 @@ pub(crate) fn note(line: &str) {
 }
 
 /// Set by Ctrl-C.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+fn interrupted() -> &'static Arc<AtomicBool> {
+    static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    INTERRUPTED.get_or_init(Arc::default)
+}
 
 /// Shows the progress of a run: a bar on a terminal, and one line per epoch.
 pub(crate) struct Progress {
@@ -34,20 +40,28 @@ impl Progress {
         progress
     }
 
+    /// Shows the progress of a run that several ranks train together, on rank 0.
+    pub(crate) fn of_rank(rank: usize) -> Self {
+        let progress = Self::new();
+        if rank > 0 {
+            progress.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        progress
+    }
+
     /// Returns a function that prints lines above the bar.
     pub(crate) fn lines(&self) -> impl Fn(&str) + use<> {
         let bar = self.bar.clone();
         move |line| bar.suspend(|| note(line))
     }
 
-    /// Shows the progress of a run, and handles Ctrl-C; a second one ends the program at once.
+    /// Shows the progress of a run, which Ctrl-C and SIGTERM, by which schedulers and `mpirun` end a program, interrupt. A second
+    /// Ctrl-C ends the program at once.
     pub(crate) fn new() -> Self {
-        let handler = || {
-            if INTERRUPTED.swap(true, Ordering::SeqCst) {
-                std::process::exit(1);
-            }
-        };
-        if let Err(error) = ctrlc::set_handler(handler) {
+        let handled = flag::register_conditional_shutdown(SIGINT, 1, interrupted().clone())
+            .and_then(|_| flag::register(SIGINT, interrupted().clone()))
+            .and_then(|_| flag::register(SIGTERM, interrupted().clone()));
+        if let Err(error) = handled {
             tracing::warn!(%error, "Ctrl-C will not leave a resumable run");
         }
         let bar = ProgressBar::new(0);
@@ -56,7 +70,7 @@ impl Progress {
             bar.set_style(style);
         }
         if !std::io::stderr().is_terminal() {
-            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+            bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         Self { bar, epochs: true }
     }
@@ -71,7 +85,7 @@ impl Observer for Progress {
         }
         match failpoint::at(phase.name(), epoch, step) {
             Some(Action::Abort) => std::process::abort(),
-            Some(Action::Interrupt) => INTERRUPTED.store(true, Ordering::SeqCst),
+            Some(Action::Interrupt) => interrupted().store(true, Ordering::SeqCst),
             None => {}
         }
         self.bar.set_position(step as u64);
@@ -108,7 +122,7 @@ impl Observer for Progress {
     }
 
     fn interrupted(&self) -> bool {
-        INTERRUPTED.load(Ordering::SeqCst)
+        interrupted().load(Ordering::SeqCst)
     }
 }
 
@@ -117,10 +131,15 @@ fn steps(report: &EpochReport) -> String {
     let form = |name: &str, seconds: Option<f64>| {
         seconds.map(|seconds| format!("{:.1} ms per {name}step", 1e3 * seconds))
     };
-    let StepTimes { masked, packed, .. } = report.steps;
+    let StepTimes { masked, packed, masked_traffic, packed_traffic } = report.steps;
     let masked_name = if packed.is_some() { "masked " } else { "" };
     let times = [form(masked_name, masked), form("packed ", packed)];
     let mut times: Vec<String> = times.into_iter().flatten().collect();
+    if let Some(StepTraffic { bytes, share }) = packed_traffic.or(masked_traffic) {
+        let (ranks, megabytes) = (report.ranks, bytes / 1e6);
+        let share = 100.0 * share;
+        times.push(format!("{ranks} ranks: {megabytes:.2} MB per step, {share:.0} % of its time"));
+    }
     if report.trained_bytes > 0 {
         times.push(format!("{:.0} MB trained", report.trained_bytes as f64 / 1e6));
     }

@@ -1,7 +1,9 @@
 use std::path::PathBuf;
 
+use burn::store::RecordError;
 use burn_sparse::calibrate::CalibrateError;
 use burn_sparse::checkpoint::CheckpointError;
+use burn_sparse::distributed::{RankFailed, UnlikeModels};
 use burn_sparse::measure::BenchError;
 use burn_sparse::pattern::PatternError;
 use burn_sparse::prune::PlanError;
@@ -44,6 +46,15 @@ pub enum RunError {
     /// No device was given.
     #[error("no device was named: name one at least")]
     NoDevice,
+    /// Another rank failed, and this one stopped with it.
+    #[error(transparent)]
+    Rank(#[from] RankFailed),
+    /// Ranks train different models.
+    #[error(transparent)]
+    Unlike(#[from] UnlikeModels),
+    /// The parameters of rank 0 do not fit this rank's model.
+    #[error("the model of rank 0: {0}")]
+    Broadcast(#[from] RecordError),
     /// The loss is not finite.
     #[error(
         "the loss is {loss} at step {step} of epoch {epoch} ({phase}): lower \

@@ -188,6 +188,7 @@ fn run(folder: &Path, devices: usize, steps: usize) -> (Vec<f64>, Vec<u8>) {
             folder: &folder,
             begin,
             devices: &devices,
+            ranks: &Ranks::alone(),
         };
         let outcome = train(&options, &mut observer).unwrap();
         losses.extend(observer.losses);

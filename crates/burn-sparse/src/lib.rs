@@ -50,6 +50,7 @@
 //! | [`checkpoint`] | reading, writing and importing parameters |
 //! | [`calibrate`] | one-shot pruning by the inputs of layers, with repair |
 //! | [`oneshot`] | pruning of a file, without training |
+//! | [`distributed`] | training in several processes |
 //! | [`measure`] | latency and kernels of layers |
 //! | [`guide`] | the guide |
 //!
@@ -80,11 +81,13 @@
 //! |---|---|
 //! | `train` | burn-train's `TrainStep` and `InferenceStep` for models under masks |
 //! | `plot` | masks as SVG, [`measure`]`::plot` |
+//! | `mpi` | training on several machines through MPI, [`distributed`]`::Mpi` |
 //! | `wgpu`, `vulkan`, `cuda` | kernels for GPUs |
 //! | `fusion`, `autotune` | Burn's kernel fusion, and the autotuning of its own products, on GPUs |
 
 pub mod calibrate;
 pub mod checkpoint;
+pub mod distributed;
 pub mod guide;
 pub mod measure;
 pub mod nn;

@@ -18,8 +18,23 @@ use crate::cpu::{CpuKernel, Isa};
 /// // Once per machine this takes three seconds; afterwards it reads the user's cache folder.
 /// Costs::cached().install();
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Processes that train one model together need equal costs, which decide what is packed: serialize those of one of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Tables", into = "Tables")]
 pub struct Costs(Arc<Tables>);
+
+impl From<Tables> for Costs {
+    fn from(tables: Tables) -> Self {
+        Self::of(tables)
+    }
+}
+
+impl From<Costs> for Tables {
+    fn from(costs: Costs) -> Self {
+        (*costs.0).clone()
+    }
+}
 
 /// Measured tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -31,7 +31,13 @@ pub(crate) use train::{TrainArguments, train};
 use crate::recipes;
 
 /// Failure of a command, printed once.
-type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// Failure that has been printed.
+#[cfg(feature = "mpi")]
+#[derive(Debug, thiserror::Error)]
+#[error("printed above")]
+pub(crate) struct Reported;
 
 /// Returns the recipe that a command names: a file, the recipe of a checkpoint, or a built-in one.
 fn recipe(

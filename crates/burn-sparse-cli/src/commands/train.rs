@@ -1,6 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::distributed::{RankFailed, Ranks};
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::run::{
     self, Begin, DataSource, Outcome, RunError, RunFolder, TrainOptions, Trained,
@@ -8,11 +10,13 @@ use burn_sparse_run::run::{
 use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
+use thiserror::Error;
 
 use super::{Failure, checkpoint, recipe};
 use crate::costs;
 use crate::device::device;
 use crate::output::{self, Progress};
+use crate::ranks::Launched;
 use crate::recipes;
 
 #[derive(Debug, Args)]
@@ -44,35 +48,71 @@ pub(crate) struct TrainArguments {
 }
 
 pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
-    let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
-    let devices: Result<Vec<Device>, String> =
-        arguments.device.iter().map(|name| device(name, None)).collect();
-    let devices = devices?;
-    costs::install()?;
-    let folder = match &arguments.run_dir {
-        Some(folder) => folder.clone(),
-        None => new_folder(arguments.recipe.as_deref()),
+    let launched = Launched::join()?;
+    let outcome = train_on(launched.ranks(), arguments);
+    launched.leave(outcome)
+}
+
+fn train_on(ranks: &Ranks, arguments: &TrainArguments) -> Result<(), Failure> {
+    let given = ranks.agree(Given::read(arguments).map_err(StartError::Here))?;
+    costs::install_on(ranks)?;
+    let run = Run { given: &given, arguments, ranks };
+    let outcome = with_task(&given.recipe, run)??;
+    let folder = &given.folder;
+    let trained = match outcome {
+        Outcome::Trained(trained) => trained,
+        Outcome::Assisted => return Ok(()),
+        Outcome::Interrupted => {
+            return Err(
+                format!("interrupted; go on with: {}", again(ranks, arguments, folder)).into()
+            );
+        }
     };
-    let folder = RunFolder::new(folder);
-    let from = arguments.from.as_deref().map(checkpoint::read).transpose()?;
-    let begin = match &from {
-        Some((_, checkpoint)) => Begin::From(checkpoint),
-        None if arguments.resume => Begin::Resume,
-        None => Begin::Fresh,
-    };
-    let run = Run { recipe: &recipe, arguments, folder: &folder, devices: &devices, begin };
-    let outcome = with_task(&recipe, run)??;
-    let Outcome::Trained(trained) = outcome else {
-        return Err(format!("interrupted; go on with: {}", again(arguments, &folder)).into());
-    };
-    let report = Report::new(&recipe, arguments, &trained);
+    let report = Report::new(&given.recipe, arguments, &trained);
     folder.write_results(&serde_json::to_vec_pretty(&report)?)?;
-    if arguments.json { output::json(&report) } else { print(&trained, &folder) }
+    if arguments.json { output::json(&report) } else { print(&trained, folder) }
+}
+
+/// What the arguments name.
+struct Given {
+    recipe: Recipe,
+    devices: Vec<Device>,
+    folder: RunFolder,
+    /// Checkpoint to start from.
+    from: Option<Checkpoint>,
+}
+
+impl Given {
+    fn read(arguments: &TrainArguments) -> Result<Self, Failure> {
+        let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
+        let devices: Result<Vec<Device>, String> =
+            arguments.device.iter().map(|name| device(name, None)).collect();
+        let folder = match &arguments.run_dir {
+            Some(folder) => folder.clone(),
+            None => new_folder(arguments.recipe.as_deref()),
+        };
+        let from = arguments.from.as_deref().map(checkpoint::read).transpose()?;
+        let (folder, from) = (RunFolder::new(folder), from.map(|(_, checkpoint)| checkpoint));
+        Ok(Self { recipe, devices: devices?, folder, from })
+    }
+}
+
+/// Arguments that are wrong, on this rank or another one.
+#[derive(Debug, Error)]
+enum StartError {
+    #[error("{0}")]
+    Here(Failure),
+    #[error(transparent)]
+    Rank(#[from] RankFailed),
 }
 
 /// Returns the command line that resumes the run.
-fn again(arguments: &TrainArguments, folder: &RunFolder) -> String {
-    let mut words = vec!["burn-sparse".to_string(), "train".to_string()];
+fn again(ranks: &Ranks, arguments: &TrainArguments, folder: &RunFolder) -> String {
+    let mut words = Vec::new();
+    if ranks.size() > 1 {
+        words.extend(["mpirun".to_string(), "-n".into(), ranks.size().to_string()]);
+    }
+    words.extend(["burn-sparse".to_string(), "train".to_string()]);
     words.extend(arguments.recipe.iter().map(|recipe| recipe.display().to_string()));
     for set in &arguments.sets {
         words.extend(["--set".into(), set.clone()]);
@@ -95,11 +135,9 @@ fn quoted(word: &str) -> String {
 }
 
 struct Run<'a> {
-    recipe: &'a Recipe,
+    given: &'a Given,
     arguments: &'a TrainArguments,
-    folder: &'a RunFolder,
-    devices: &'a [Device],
-    begin: Begin<'a>,
+    ranks: &'a Ranks,
 }
 
 impl TaskVisitor for Run<'_> {
@@ -107,15 +145,21 @@ impl TaskVisitor for Run<'_> {
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let source = DataSource::new(self.arguments.data_dir.as_deref());
+        let begin = match &self.given.from {
+            Some(checkpoint) => Begin::From(checkpoint),
+            None if self.arguments.resume => Begin::Resume,
+            None => Begin::Fresh,
+        };
         let options = TrainOptions {
             task: &task,
-            recipe: self.recipe,
+            recipe: &self.given.recipe,
             source: &source,
-            folder: self.folder,
-            begin: self.begin,
-            devices: self.devices,
+            folder: &self.given.folder,
+            begin,
+            devices: &self.given.devices,
+            ranks: self.ranks,
         };
-        run::train(&options, &mut Progress::new())
+        run::train(&options, &mut Progress::of_rank(self.ranks.rank()))
     }
 }
 

@@ -5,19 +5,38 @@ use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 
-use super::RunError;
 use super::session::Session;
+use super::{RunError, RunFolder};
 use crate::Task;
 use crate::recipe::Calibrate;
 
 impl<T: Task> Session<'_, T> {
-    /// Prunes and repairs a model by the inputs that its layers get from training samples, and keeps the record in the run's
-    /// folder.
+    /// Prunes and repairs a model by the inputs that its layers get from training samples, on rank 0, and keeps the record in
+    /// the run's folder.
     pub(super) fn calibrate(
+        &self,
+        plan: Plan,
+        model: T::Model,
+        table: &Calibrate,
+    ) -> Result<Sparse<T::Model>, RunError> {
+        let mut calibrated = None;
+        self.folder.write(|folder| {
+            calibrated = Some(self.calibrated(&plan, model.clone(), table, folder)?);
+            Ok(())
+        })?;
+        let sparse = match calibrated {
+            Some(sparse) => sparse,
+            None => plan.with_fixed_masks().attach(model)?,
+        };
+        Ok(self.ranks.broadcast(sparse)?)
+    }
+
+    fn calibrated(
         &self,
         plan: &Plan,
         model: T::Model,
         table: &Calibrate,
+        folder: &RunFolder,
     ) -> Result<Sparse<T::Model>, RunError> {
         let len = self.task.train_len();
         let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
@@ -25,7 +44,7 @@ impl<T: Task> Session<'_, T> {
         let (dense, device) = (model.valid(), self.device.clone().inner());
         let config = table.config();
         let found = self.task.calibrate(&dense, self.data, &samples, plan, &config, &device)?;
-        self.folder.save_calibration(found.weights())?;
+        folder.save_calibration(found.weights())?;
         Ok(found.attach(model)?)
     }
 }

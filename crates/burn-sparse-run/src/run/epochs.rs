@@ -64,6 +64,7 @@ mod tests {
             mask_seconds: 0.0,
             seconds: 1.0,
             steps: StepTimes::default(),
+            ranks: 1,
             trained_bytes: 0,
         };
         folder.log(&report(1)).unwrap();

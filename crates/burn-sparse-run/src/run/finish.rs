@@ -6,10 +6,10 @@ use burn_sparse::checkpoint::{Checkpoint, Format, Provenance};
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse::train::Pruned;
 
-use super::RunError;
 use super::results::Results;
 use super::session::Session;
 use super::state::State;
+use super::{RunError, RunFolder};
 use crate::{Metric, Task};
 
 /// Largest rounding difference between outputs of the packed and the masked model.
@@ -43,8 +43,9 @@ impl<T: Task> Session<'_, T> {
         &self,
         pruned: Pruned<T::Model>,
         state: State,
+        folder: &RunFolder,
     ) -> Result<Trained, RunError> {
-        let (path, unproven) = (self.folder.checkpoint(), self.folder.unproven());
+        let (path, unproven) = (folder.checkpoint(), folder.unproven());
         let provenance = Provenance::default()
             .with_recipe(self.recipe.to_toml())
             .with_plan(pruned.plan().clone());
@@ -89,9 +90,9 @@ impl<T: Task> Session<'_, T> {
         checkpoint.with_provenance(provenance).write(&path, Format::Packed)?;
         // A leftover file only takes space.
         let _ = std::fs::remove_file(unproven);
-        if let Some(folder) = self.task.folder() {
-            let weights = folder.copy_to(&self.folder.model())?;
-            self.folder.share_checkpoint(&weights)?;
+        if let Some(pretrained) = self.task.folder() {
+            let weights = pretrained.copy_to(&folder.model())?;
+            folder.share_checkpoint(&weights)?;
         }
         Ok(trained)
     }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use crate::recipe::Recipe;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
-use burn::store::ModuleRecord;
 use burn_sparse::calibrate::CalibratedWeight;
 use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
 
@@ -12,7 +11,7 @@ use super::state::{Best, State};
 use super::{Phase, RunError};
 
 /// File of the dense model that pruning is distilled from.
-const TEACHER: &str = "teacher.bpk";
+pub(super) const TEACHER: &str = "teacher.bpk";
 
 /// File of what calibration did.
 const CALIBRATION: &str = "calibration.json";
@@ -188,11 +187,6 @@ impl RunFolder {
         self.save_module(&best.model, model)
     }
 
-    /// Loads the best model into a module of the same architecture.
-    pub(super) fn load_best<M: Module>(&self, best: &Best, model: M) -> Result<M, RunError> {
-        self.load_module(&best.model, model)
-    }
-
     /// Removes a model that is no longer the best. A leftover file only takes space.
     pub(super) fn forget(&self, best: &Best) {
         let _ = std::fs::remove_file(self.path.join(&best.model));
@@ -203,23 +197,12 @@ impl RunFolder {
         self.save_module(TEACHER, model)
     }
 
-    /// Loads the dense model that pruning is distilled from into a module of the same architecture.
-    pub(super) fn load_teacher<M: Module>(&self, model: M) -> Result<M, RunError> {
-        self.load_module(TEACHER, model)
-    }
-
     fn save_module<M: Module>(&self, name: &str, model: &M) -> Result<(), RunError> {
         let path = self.path.join(name);
         // Running statistics are updated on read, which recording them is not.
         let _ = model.valid();
         let bytes = model.clone().into_record().into_bytes();
         replace(&path, &bytes.map_err(|error| fail(&path, error))?)
-    }
-
-    fn load_module<M: Module>(&self, name: &str, model: M) -> Result<M, RunError> {
-        let path = self.path.join(name);
-        let record = ModuleRecord::load(&path).map_err(|error| fail(&path, error))?;
-        model.try_load_record(record).map_err(|error| fail(&path, error))
     }
 
     /// Saves the state of the run: new files first, then the small file that refers to them, so that a run killed at any
@@ -247,21 +230,6 @@ impl RunFolder {
             }
         }
         Ok(())
-    }
-
-    /// Loads the model of a saved state into a module of the same architecture.
-    pub(super) fn load_model<M: Module>(&self, state: &State, model: M) -> Result<M, RunError> {
-        self.load_module(&state.model, model)
-    }
-
-    /// Loads the optimizer of a saved state.
-    pub(super) fn load_optimizer(
-        &self,
-        state: &State,
-        optimizer: ModuleOptimizer,
-    ) -> Result<ModuleOptimizer, RunError> {
-        let path = self.path.join(&state.optimizer);
-        optimizer.load(&path).map_err(|error| fail(&path, error))
     }
 
     /// Writes `results.json`.

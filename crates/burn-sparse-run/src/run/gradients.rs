@@ -6,7 +6,15 @@ use burn::tensor::{Device, Tensor};
 
 use crate::{Loss, scalar};
 
-/// Returns the mean loss of a batch, and its gradients on the first device.
+/// A batch's mean loss and gradients.
+pub(super) struct BatchLoss {
+    pub(super) loss: f64,
+    pub(super) grads: GradientsParams,
+    /// Number of predictions: the weight of this batch among those of other ranks.
+    pub(super) predictions: usize,
+}
+
+/// Returns the mean loss of a batch, and its gradients on the first device; neither for an empty batch.
 ///
 /// Every device takes its share of the batch, at most `most` samples at a time; parts beyond that follow one another, and
 /// their gradients accumulate. A part's loss is the mean over its predictions, of which a sentence has more than one.
@@ -22,14 +30,18 @@ pub(super) fn step<M: Module>(
     indices: &[usize],
     most: Option<usize>,
     one: impl Fn(&M, &[usize], &Device) -> Loss,
-) -> (f64, GradientsParams) {
+) -> BatchLoss {
+    if indices.is_empty() {
+        return BatchLoss { loss: 0.0, grads: GradientsParams::new(), predictions: 0 };
+    }
     // A last batch may have fewer samples than there are devices.
     let share = indices.len().div_ceil(devices.len()).max(1);
     let parts: Vec<&[usize]> = indices.chunks(most.map_or(share, |most| most.min(share))).collect();
     if let ([part], [device]) = (&parts[..], devices) {
         let loss = one(model, part, device);
-        let value = scalar(&loss.value);
-        return (value, GradientsParams::from_grads(loss.value.backward(), model));
+        let (value, predictions) = (scalar(&loss.value), loss.predictions);
+        let grads = GradientsParams::from_grads(loss.value.backward(), model);
+        return BatchLoss { loss: value, grads, predictions };
     }
     let (mut sum, mut all, mut grads) = (0.0, 0, GradientsParams::new());
     for round in parts.chunks(devices.len()) {
@@ -53,7 +65,8 @@ pub(super) fn step<M: Module>(
             grads = sum.into;
         }
     }
-    (sum / all as f64, scaled(model, grads, 1.0 / all as f64))
+    let grads = scaled(model, grads, 1.0 / all as f64);
+    BatchLoss { loss: sum / all as f64, grads, predictions: all }
 }
 
 /// Scales the gradients down so that the norm of all of them together is at most `most` (Pascanu et al., 2013). Gradients
@@ -153,8 +166,8 @@ mod tests {
         };
         let run = |devices: usize, most| {
             let devices = vec![device.clone(); devices];
-            let (loss, grads) = step(&model, &devices, &[0, 1, 2, 3, 4, 5, 6], most, one);
-            (loss, values(&model, grads))
+            let done = step(&model, &devices, &[0, 1, 2, 3, 4, 5, 6], most, one);
+            (done.loss, values(&model, done.grads))
         };
         let (loss, whole) = run(1, None);
         for (devices, most) in [(1, Some(2)), (1, Some(1)), (2, None), (2, Some(3)), (9, None)] {

@@ -51,6 +51,9 @@ pub struct EpochReport {
     /// Steps of the epoch.
     #[serde(default)]
     pub steps: StepTimes,
+    /// Number of ranks that train together.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub ranks: usize,
     /// Bytes of weights, masks, gradients, and optimizer state at the end of the epoch.
     #[serde(default)]
     pub trained_bytes: u64,
@@ -65,6 +68,29 @@ pub struct StepTimes {
     /// Packed weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<f64>,
+    /// Messages of a step of the first form; `None` with one rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked_traffic: Option<StepTraffic>,
+    /// Messages of a step of the second form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed_traffic: Option<StepTraffic>,
+}
+
+/// Mean messages of an optimizer step on rank 0.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepTraffic {
+    /// Bytes of gradients and statistics that every rank gives to be averaged.
+    pub bytes: f64,
+    /// Share of the step that passes in messages: transfers, sums, and waiting for slower ranks.
+    pub share: f64,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(ranks: &usize) -> bool {
+    *ranks == 1
 }
 
 /// Observes a run, and may interrupt it.

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn_sparse::distributed::Ranks;
 use burn_sparse::train::{Compute, Sparse};
 
 use super::{Phase, RunError};
@@ -70,6 +71,11 @@ pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
     /// Reports on the masks.
     fn masks(_model: &Self::Model) -> Result<MaskReport, RunError> {
         Ok(MaskReport::default())
+    }
+
+    /// Compares the masks of all ranks, if the last step has updated them.
+    fn compare_masks(_model: &Self::Model, _ranks: &Ranks) -> Result<(), RunError> {
+        Ok(())
     }
 
     /// Checks that all mask updates have succeeded.
@@ -166,6 +172,10 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
             changed: stats.changed_share(),
             seconds: stats.seconds,
         })
+    }
+
+    fn compare_masks(model: &Sparse<M>, ranks: &Ranks) -> Result<(), RunError> {
+        Ok(ranks.compare_masks(model)?)
     }
 
     fn check_updates(model: &Sparse<M>) -> Result<(), RunError> {

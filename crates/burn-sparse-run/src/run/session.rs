@@ -4,22 +4,28 @@ use crate::recipe::{Keep, Recipe};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
+use burn_sparse::distributed::{Ranks, Traffic};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::memory::trained_bytes;
 use super::phase::PhaseKind;
+use super::shared_folder::SharedFolder;
 use super::state::{Best, State};
-use super::{EpochReport, Observer, Phase, RunError, RunFolder, StepTimes, gradients};
+use super::{EpochReport, Observer, Phase, RunError, StepTimes, StepTraffic, gradients};
 use crate::{Metric, Samples, Task, Teacher};
+
+/// Distance of the ranks' seeds (the golden ratio of 64 bits).
+const RANK_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Everything that is constant during a run.
 pub(super) struct Session<'a, T: Task> {
     pub(super) task: &'a T,
     pub(super) recipe: &'a Recipe,
     pub(super) data: &'a T::Data,
-    pub(super) folder: &'a RunFolder,
+    pub(super) folder: SharedFolder<'a>,
+    pub(super) ranks: &'a Ranks,
     /// Device of the model and its optimizer.
     pub(super) device: &'a Device,
     /// All devices that share a batch, including [`Self::device`].
@@ -52,8 +58,11 @@ impl<T: Task> Session<'_, T> {
             let found = self.report::<K>(state, &model, started, done.times, observer)?;
             let (recorded, optimizer) = K::recorded(&model, &optimizer)?;
             let outdone = self.remember::<K>(state, &recorded, found)?;
-            self.folder.save(state, &recorded, &optimizer)?;
-            outdone.iter().for_each(|best| self.folder.forget(best));
+            self.folder.write(|folder| {
+                folder.save(state, &recorded, &optimizer)?;
+                outdone.iter().for_each(|best| folder.forget(best));
+                Ok(())
+            })?;
         }
         let best = state.best.take_if(|_| self.recipe.train.keep == Keep::Best);
         if let Some(best) = best {
@@ -64,7 +73,10 @@ impl<T: Task> Session<'_, T> {
             // From here on it is the last model of the phase, wherever the run is killed.
             state.epoch = epochs;
             self.save::<K>(state, &model, &optimizer)?;
-            self.folder.forget(&best);
+            self.folder.write(|folder| {
+                folder.forget(&best);
+                Ok(())
+            })?;
         }
         Ok(Some(model))
     }
@@ -76,7 +88,13 @@ impl<T: Task> Session<'_, T> {
         optimizer: &ModuleOptimizer,
     ) -> Result<(), RunError> {
         let (model, optimizer) = K::recorded(model, optimizer)?;
-        self.folder.save(state, &model, &optimizer)
+        self.folder.write(|folder| folder.save(state, &model, &optimizer))
+    }
+
+    /// Evaluates a model on rank 0.
+    pub(super) fn evaluate(&self, model: &T::Model) -> Result<Metric, RunError> {
+        let device = self.device.clone().inner();
+        evaluate(self.task, self.data, model, &device, self.ranks)
     }
 
     /// Evaluates the model after an epoch, and reports it.
@@ -89,8 +107,7 @@ impl<T: Task> Session<'_, T> {
         observer: &mut dyn Observer,
     ) -> Result<Metric, RunError> {
         let masks = K::masks(model)?;
-        let plain = self.device.clone().inner();
-        let found = self.task.evaluate(self.data, &K::inner(model).valid(), &plain)?;
+        let found = self.evaluate(&K::inner(model).valid())?;
         let report = EpochReport {
             phase: K::PHASE,
             epoch: state.epoch + 1,
@@ -106,11 +123,16 @@ impl<T: Task> Session<'_, T> {
             steps: StepTimes {
                 masked: times.masked.without(masks.seconds).mean(),
                 packed: times.packed.mean(),
+                masked_traffic: times.masked.without(masks.seconds).traffic(),
+                packed_traffic: times.packed.traffic(),
             },
+            ranks: self.ranks.size(),
             trained_bytes: trained_bytes(model, &self.recipe.train.optimizer),
         };
-        observer.epoch(&report);
-        self.folder.log(&report)?;
+        if self.ranks.is_first() {
+            observer.epoch(&report);
+        }
+        self.folder.write(|folder| folder.log(&report))?;
         state.seconds += report.seconds;
         (state.epoch, state.step, state.loss) = (state.epoch + 1, 0, 0.0);
         Ok(found)
@@ -135,9 +157,11 @@ impl<T: Task> Session<'_, T> {
             let rate = K::learning_rate(config, progress);
             model = K::prepare(model, optimizer, config.compute)?;
             let started = Instant::now();
-            // Seeds dropout, which must not depend on where a session began. (Backends have one random stream for all their
-            // devices: with several devices, what each draws may depend on their order.)
-            self.device.seed(draw.wrapping_add(state.step as u64));
+            self.ranks.take_traffic();
+            // Seeds dropout, which must not depend on where a session began, and differs between ranks. (Backends have one
+            // random stream for all their devices: with several devices, what each draws may depend on their order.)
+            let of_rank = (self.ranks.rank() as u64).wrapping_mul(RANK_SEED);
+            self.device.seed(draw.wrapping_add(state.step as u64).wrapping_add(of_rank));
             let one = |model: &K::Model, indices: &[usize], device: &Device| {
                 let moved = teacher.filter(|_| device != self.device);
                 let moved = moved.map(|teacher| teacher.clone().to_device(&device.clone().inner()));
@@ -146,23 +170,28 @@ impl<T: Task> Session<'_, T> {
                 let samples = Samples { indices, draw };
                 self.task.loss(K::inner(model), self.data, samples, teacher, device)
             };
-            let (loss, grads) =
-                gradients::step(&model, self.devices, indices, config.micro_batch, one);
+            let share = self.ranks.share(indices);
+            let found = gradients::step(&model, self.devices, share, config.micro_batch, one);
+            let predictions = found.predictions;
+            let loss = self.ranks.mean(found.loss, predictions);
             if !loss.is_finite() {
                 let (phase, epoch, step) = (phase.name(), state.epoch + 1, state.step + 1);
                 return Err(RunError::Diverged { phase, epoch, step, loss });
             }
+            let grads = self.ranks.average(&model, found.grads, predictions)?;
             let grads = match config.clip {
                 Some(most) => gradients::clip(&model, grads, most),
                 None => grads,
             };
             let form = if K::is_packed(&model) { &mut times.packed } else { &mut times.masked };
             model = K::optimize(model, optimizer, rate, grads);
-            form.add(started);
+            model = self.ranks.average_statistics(model, predictions);
+            K::compare_masks(&model, self.ranks)?;
+            form.add(started, self.ranks);
             state.step += 1;
             state.loss += loss;
             observer.step(phase, state.epoch + 1, state.step, steps, loss);
-            if observer.interrupted() {
+            if self.ranks.any(observer.interrupted()) {
                 return Ok(Epoch { model, times, interrupted: true });
             }
         }
@@ -196,7 +225,7 @@ impl<T: Task> Session<'_, T> {
         }
         let best = Best::new(K::PHASE, state.epoch, found.value);
         if keep == Keep::Best {
-            self.folder.save_best(&best, model)?;
+            self.folder.write(|folder| folder.save_best(&best, model))?;
         }
         Ok(state.best.replace(best))
     }
@@ -231,12 +260,19 @@ struct Times {
 struct Mean {
     seconds: f64,
     count: usize,
+    /// `None` with one rank.
+    traffic: Option<Traffic>,
 }
 
 impl Mean {
-    fn add(&mut self, started: Instant) {
+    fn add(&mut self, started: Instant, ranks: &Ranks) {
         self.seconds += started.elapsed().as_secs_f64();
         self.count += 1;
+        if ranks.size() > 1 {
+            let (sum, step) = (self.traffic.get_or_insert_default(), ranks.take_traffic());
+            sum.bytes += step.bytes;
+            sum.seconds += step.seconds;
+        }
     }
 
     /// Returns the times without so many seconds of mask updates.
@@ -247,4 +283,28 @@ impl Mean {
     fn mean(self) -> Option<f64> {
         (self.count > 0).then(|| self.seconds / self.count as f64)
     }
+
+    fn traffic(self) -> Option<StepTraffic> {
+        let Traffic { bytes, seconds, .. } = self.traffic?;
+        let share = (seconds / self.seconds).clamp(0.0, 1.0);
+        Some(StepTraffic { bytes: bytes as f64 / self.count as f64, share })
+    }
+}
+
+/// Evaluates a model on rank 0, for all ranks.
+pub(super) fn evaluate<T: Task>(
+    task: &T,
+    data: &T::Data,
+    model: &T::Model,
+    device: &Device,
+    ranks: &Ranks,
+) -> Result<Metric, RunError> {
+    let message = ranks.lead(|| {
+        let Metric { name, value } = task.evaluate(data, model, device)?;
+        // To the bit: all ranks decide by it which epoch is the best.
+        Ok::<_, RunError>([&value.to_le_bytes(), name.as_bytes()].concat())
+    })?;
+    let (value, name) = message.split_at(8);
+    let value = f64::from_le_bytes(value.try_into().unwrap_or_default());
+    Ok(Metric { name: String::from_utf8_lossy(name).into_owned(), value })
 }

@@ -2,13 +2,15 @@ use crate::recipe::{Recipe, RecipeError};
 use burn::module::Module;
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::distributed::Ranks;
 use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
 
 use super::freeze::freeze;
 use super::optimizer::optimizer;
 use super::phase::{DensePhase, PrunePhase};
-use super::session::Session;
+use super::session::{Session, evaluate};
+use super::shared_folder::SharedFolder;
 use super::state::State;
 use super::{DataSource, Observer, Phase, RunError, RunFolder, Trained};
 use crate::Task;
@@ -20,6 +22,8 @@ pub enum Outcome {
     Interrupted,
     /// The run is finished.
     Trained(Box<Trained>),
+    /// The run is finished, and rank 0 has its results.
+    Assisted,
 }
 
 /// Starting point of a run.
@@ -47,58 +51,54 @@ pub struct TrainOptions<'a, T: Task> {
     pub begin: Begin<'a>,
     /// Devices. The first one holds the model; all take their share of every batch.
     pub devices: &'a [Device],
+    /// Ranks that train together, each with its share of every batch; see [`Ranks::alone`]. All must be able to read the data,
+    /// a pretrained model, and a checkpoint to start from; rank 0 alone writes the folder.
+    pub ranks: &'a Ranks,
 }
 
 /// Trains a task by its recipe: dense first, then under the ramp, or under the fixed masks of a checkpoint.
 ///
 /// # Errors
-/// When data, plan, masks, or files are at fault; what has been saved stays.
+/// When data, plan, masks, files, or another rank are at fault; what has been saved stays. All ranks return an error together.
 pub fn train<T: Task>(
     options: &TrainOptions<'_, T>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
-    let TrainOptions { task, recipe, source, folder, begin, devices } = *options;
+    let TrainOptions { task, recipe, source, folder, begin, devices: _, ranks } = *options;
     let config = &recipe.train;
-    task.check(recipe)?;
     let steps_per_epoch = task.train_len().div_ceil(config.batch_size);
-    let trains = |device: &Device| match config.checkpoint_activations {
-        true => device.clone().autodiff().gradient_checkpointing(),
-        false => device.clone().autodiff(),
-    };
-    let devices: Vec<Device> = devices.iter().map(trains).collect();
-    let device = devices.first().ok_or(RunError::NoDevice)?;
-    device.seed(recipe.seed);
-    let resume = matches!(begin, Begin::Resume);
-    let initial = match begin {
-        Begin::Fresh => None,
-        Begin::From(checkpoint) => Some(checkpoint.clone()),
-        Begin::Resume => folder.initial()?,
-    };
     // Everything that can be wrong is reported before data is loaded or a file is written.
-    let fresh = match &initial {
-        Some(initial) => initial.load_dense(task.model(device))?,
-        None => task.pretrained(device)?,
-    };
-    let fresh = freeze(fresh, &config.freeze)?;
-    let is_trained = initial.is_some() || task.folder().is_some();
-    refuse_distillation(task, recipe, is_trained)?;
-    let masks = Start::of(recipe, &fresh, initial.as_ref(), steps_per_epoch)?;
-    let data = source.load(task, recipe.seed)?;
+    let prepared = ranks.agree(Prepared::new(options, steps_per_epoch))?;
+    let Prepared { devices, initial, fresh, masks } = prepared;
+    let device = devices.first().ok_or(RunError::NoDevice)?;
+    let fresh = ranks.broadcast(fresh)?;
+    let data = ranks.agree(source.load(task, recipe.seed))?;
+    let shared = SharedFolder::new(folder, ranks);
+
+    let resume = matches!(begin, Begin::Resume);
     let first = if config.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
     // The score of a pretrained model, which is also a trial of its data.
     let is_scored = first == Phase::Prune && task.folder().is_some() && initial.is_none();
-    let score = || task.evaluate(&data, &fresh.valid(), &device.clone().inner());
+    let score = || evaluate(task, &data, &fresh.valid(), &device.clone().inner(), ranks);
     let mut pretrained = (is_scored && !resume).then(score).transpose()?;
     let (mut state, _lock) = match resume {
-        true => folder.resume(recipe, first)?,
-        false => (State::new(first), folder.create(recipe, initial.as_ref())?),
+        true => shared.resume(recipe, first)?,
+        false => (State::new(first), shared.create(recipe, initial.as_ref())?),
     };
     if is_scored && resume && !state.is_saved() {
         pretrained = Some(score()?);
     }
     state.dense_metric = pretrained.or(state.dense_metric);
-    let session =
-        Session { task, recipe, data: &data, folder, device, devices: &devices, steps_per_epoch };
+    let session = Session {
+        task,
+        recipe,
+        data: &data,
+        folder: shared,
+        ranks,
+        device,
+        devices: &devices,
+        steps_per_epoch,
+    };
     let mut resumed = resume && state.is_saved();
 
     let mut dense = fresh;
@@ -111,8 +111,50 @@ pub fn train<T: Task>(
     let Some(sparse) = session.prune(&mut state, dense, masks, resumed, observer)? else {
         return Ok(Outcome::Interrupted);
     };
-    let trained = session.finish(sparse.finish()?, state)?;
-    Ok(Outcome::Trained(Box::new(trained)))
+    let mut trained = None;
+    shared.write(|folder| {
+        trained = Some(session.finish(sparse.finish()?, state, folder)?);
+        Ok(())
+    })?;
+    Ok(trained.map_or(Outcome::Assisted, |trained| Outcome::Trained(Box::new(trained))))
+}
+
+/// Model and masks at the start of a run.
+struct Prepared<T: Task> {
+    devices: Vec<Device>,
+    /// Checkpoint that the run began with.
+    initial: Option<Checkpoint>,
+    fresh: T::Model,
+    masks: Start<T::Model>,
+}
+
+impl<T: Task> Prepared<T> {
+    fn new(options: &TrainOptions<'_, T>, steps_per_epoch: usize) -> Result<Self, RunError> {
+        let TrainOptions { task, recipe, folder, begin, devices, .. } = *options;
+        let config = &recipe.train;
+        task.check(recipe)?;
+        let trains = |device: &Device| match config.checkpoint_activations {
+            true => device.clone().autodiff().gradient_checkpointing(),
+            false => device.clone().autodiff(),
+        };
+        let devices: Vec<Device> = devices.iter().map(trains).collect();
+        let device = devices.first().ok_or(RunError::NoDevice)?;
+        device.seed(recipe.seed);
+        let initial = match begin {
+            Begin::Fresh => None,
+            Begin::From(checkpoint) => Some(checkpoint.clone()),
+            Begin::Resume => folder.initial()?,
+        };
+        let fresh = match &initial {
+            Some(initial) => initial.load_dense(task.model(device))?,
+            None => task.pretrained(device)?,
+        };
+        let fresh = freeze(fresh, &config.freeze)?;
+        let is_trained = initial.is_some() || task.folder().is_some();
+        refuse_distillation(task, recipe, is_trained)?;
+        let masks = Start::of(recipe, &fresh, initial.as_ref(), steps_per_epoch)?;
+        Ok(Self { devices, initial, fresh, masks })
+    }
 }
 
 /// Refuses distillation without a dense model, or from layers that the task cannot compare.
@@ -196,7 +238,7 @@ impl<T: Task> Session<'_, T> {
             (None, _) => None,
             (Some(_), true) => Some(self.folder.load_teacher(dense.clone())?.valid()),
             (Some(_), false) => {
-                self.folder.save_teacher(&dense)?;
+                self.folder.write(|folder| folder.save_teacher(&dense))?;
                 Some(dense.valid())
             }
         };
@@ -207,7 +249,7 @@ impl<T: Task> Session<'_, T> {
                 None => plan.attach(dense)?,
                 // The masks are in the record that is loaded below.
                 Some(_) if resumed => plan.with_fixed_masks().attach(dense)?,
-                Some(table) => self.calibrate(&plan, dense, table)?,
+                Some(table) => self.calibrate(plan, dense, table)?,
             },
         };
         let mut optimizer = optimizer(&config.optimizer);
@@ -218,7 +260,7 @@ impl<T: Task> Session<'_, T> {
             optimizer = self.folder.load_optimizer(state, optimizer)?;
         } else {
             // Saves at once, so that an interruption in the first epoch does not repeat the dense phase.
-            self.folder.save(state, &sparse, &optimizer)?;
+            self.folder.write(|folder| folder.save(state, &sparse, &optimizer))?;
         }
         self.phase::<PrunePhase>(state, sparse, optimizer, teacher.as_ref(), observer)
     }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::distributed::Ranks;
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Claims, LEASE};
@@ -235,6 +236,7 @@ impl<T: Task> Runner<'_, T> {
             folder: run,
             begin,
             devices: std::slice::from_ref(self.place.device),
+            ranks: &Ranks::alone(),
         };
         let outcome = train(&options, &mut Claimed { observer: self.observer, claim })?;
         if claim.is_lost() {

@@ -66,6 +66,19 @@ pub enum TrainError {
         /// Mask hash on the other device.
         found: String,
     },
+    /// Processes that train one model together, and whose masks differ.
+    #[error(
+        "parameter {name} has another mask on rank {} than on rank 0 after step {step}",
+        listed(ranks)
+    )]
+    Ranks {
+        /// Path of the parameter.
+        name: String,
+        /// Optimizer steps since pruning started.
+        step: usize,
+        /// Ranks whose masks differ from that of rank 0.
+        ranks: Vec<usize>,
+    },
     /// A mask with another number of zeros than planned.
     #[error("parameter {name} has {found} zeros, planned were {expected}")]
     Zeros {
@@ -82,4 +95,8 @@ pub enum TrainError {
         /// Burn's error, or the unexpected value.
         reason: String,
     },
+}
+
+fn listed(ranks: &[usize]) -> String {
+    ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,61 @@
+//! Errors that all ranks return together: none goes on without one that has stopped.
+
+use std::fmt::Display;
+
+use super::{RankFailed, Ranks};
+
+impl Ranks {
+    /// Returns the value if all ranks have one.
+    ///
+    /// # Errors
+    /// This rank's own error; or, if it has none, that of another rank.
+    pub fn agree<T, E: Display + From<RankFailed>>(&self, result: Result<T, E>) -> Result<T, E> {
+        if self.size() == 1 {
+            return result;
+        }
+        let message = match &result {
+            Ok(_) => Vec::new(),
+            // An error may have no text.
+            Err(error) => format!("!{error}").into_bytes(),
+        };
+        let all = self.gather(&message);
+        let value = result?;
+        match all.iter().position(|message| !message.is_empty()) {
+            Some(rank) => Err(failed(rank, &all[rank]).into()),
+            None => Ok(value),
+        }
+    }
+
+    /// Returns what `lead` returns on rank 0, on all ranks. The others do not call it.
+    ///
+    /// # Errors
+    /// The error of rank 0.
+    pub fn lead<E: Display + From<RankFailed>>(
+        &self,
+        lead: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        if self.size() == 1 {
+            return lead();
+        }
+        let mut own = None;
+        let message = match self.is_first().then(lead) {
+            None => Vec::new(),
+            Some(Ok(bytes)) => [b"+", bytes.as_slice()].concat(),
+            Some(Err(error)) => {
+                let message = format!("!{error}").into_bytes();
+                own = Some(error);
+                message
+            }
+        };
+        let mut message = self.bytes_of_first(message);
+        match own {
+            Some(error) => Err(error),
+            None if message.first() == Some(&b'!') => Err(failed(0, &message).into()),
+            None => Ok(message.split_off(1)),
+        }
+    }
+}
+
+fn failed(rank: usize, message: &[u8]) -> RankFailed {
+    RankFailed { rank, reason: String::from_utf8_lossy(&message[1..]).into_owned() }
+}

@@ -1,0 +1,121 @@
+//! Mean of the ranks' gradients: one flat run of numbers, summed piece by piece.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Tensor, TensorData};
+
+use super::ranks::word;
+use super::{Ranks, UnlikeModels};
+
+/// Numbers that are summed in one call: 4 MB, which keep a network busy and the memory of the communicator small.
+const PIECE: usize = 1 << 20;
+
+impl Ranks {
+    /// Returns the gradients of the whole batch: the mean over all ranks, weighted by samples. A rank without samples gives no
+    /// gradients.
+    ///
+    /// Packed weights have gradients for kept values only, so that no others are sent.
+    ///
+    /// # Errors
+    /// When the ranks do not have equally many parameters; all ranks return it.
+    pub fn average<M: Module>(
+        &self,
+        model: &M,
+        grads: GradientsParams,
+        samples: usize,
+    ) -> Result<GradientsParams, UnlikeModels> {
+        if self.size() == 1 {
+            return Ok(grads);
+        }
+        // A parameter that the loss depends on nowhere has no gradient: zeros would let the optimizer decay it.
+        let mut present = Present { grads: &grads, elements: 0, found: Vec::new() };
+        model.visit(&mut present);
+        let numbers = [samples as u64, present.elements as u64].map(u64::to_le_bytes).concat();
+        let all = self.gather(&[numbers, present.found].concat());
+        if let Some(rank) = all.iter().position(|there| word(there, 1) != word(&all[0], 1)) {
+            let (there, first) = (word(&all[rank], 1), word(&all[0], 1));
+            return Err(UnlikeModels { rank, there, first });
+        }
+        let whole: u64 = all.iter().map(|there| word(there, 0)).sum();
+        let anywhere = |at| all.iter().any(|there| there.get(at) == Some(&1));
+        let present: Vec<bool> = (16..all[0].len()).map(anywhere).collect();
+
+        let share = samples as f32 / whole as f32;
+        let mut flat = Flat { share, grads, present: present.iter(), values: Vec::new() };
+        model.visit(&mut flat);
+        let mut values = flat.values;
+        self.sum_in_pieces(&mut values);
+        let grads = GradientsParams::new();
+        let mut apart = Apart { present: present.iter(), values: &values, grads };
+        model.visit(&mut apart);
+        Ok(apart.grads)
+    }
+
+    /// Replaces values by their sums over all ranks.
+    pub(super) fn sum_in_pieces(&self, values: &mut [f32]) {
+        values.chunks_mut(PIECE).for_each(|piece| self.sum(piece));
+    }
+}
+
+/// Finds the parameters that have a gradient, one byte each.
+struct Present<'a> {
+    grads: &'a GradientsParams,
+    /// Number of elements of all parameters.
+    elements: usize,
+    found: Vec<u8>,
+}
+
+impl ModuleVisitor for Present<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.elements += param.base().shape().num_elements();
+        self.found.push(u8::from(self.grads.get::<D>(param.id).is_some()));
+    }
+}
+
+/// Collects the gradients, times this rank's share of the samples.
+struct Flat<'a> {
+    share: f32,
+    grads: GradientsParams,
+    present: std::slice::Iter<'a, bool>,
+    values: Vec<f32>,
+}
+
+impl ModuleVisitor for Flat<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.present.next() != Some(&true) {
+            return;
+        }
+        match self.grads.remove::<D>(param.id) {
+            Some(grad) => {
+                let data = grad.into_data().convert::<f32>();
+                let found: Vec<f32> = data.try_into_vec().unwrap_or_default();
+                self.values.extend(found.iter().map(|value| value * self.share));
+            }
+            None => {
+                let count = param.base().shape().num_elements();
+                self.values.resize(self.values.len() + count, 0.0);
+            }
+        }
+    }
+}
+
+/// Takes the gradients apart again.
+struct Apart<'a> {
+    present: std::slice::Iter<'a, bool>,
+    values: &'a [f32],
+    grads: GradientsParams,
+}
+
+impl ModuleVisitor for Apart<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.present.next() != Some(&true) {
+            return;
+        }
+        let shape = param.base().shape();
+        let (mine, rest) = self.values.split_at(shape.num_elements());
+        self.values = rest;
+        let data = TensorData::new(mine.to_vec(), shape);
+        let grad = Tensor::<D>::from_data(data, &param.lazy_device().inner());
+        self.grads.register(param.id, grad);
+    }
+}

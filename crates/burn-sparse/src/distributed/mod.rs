@@ -1,0 +1,60 @@
+//! Data-parallel training in several processes, on one machine or many.
+//!
+//! Every process, called a *rank*, holds the whole model and takes its share of every batch. [`Ranks::average`] turns the
+//! gradients of the shares into those of the batch, before penalties, scores, masks, and clipping see them; so all ranks step
+//! alike, and their masks stay equal, which [`Ranks::compare_masks`] proves after every update.
+//!
+//! [`Ranks`] works over any [`Communicator`]; `Mpi` (feature `mpi`) is one.
+//!
+//! ```
+//! # use burn::nn::loss::{MseLoss, Reduction};
+//! # use burn::nn::LinearConfig;
+//! # use burn::optim::{AdamWConfig, GradientsParams};
+//! # use burn::tensor::{Device, Distribution, Tensor};
+//! use burn_sparse::distributed::Ranks;
+//! use burn_sparse::prelude::*;
+//!
+//! let ranks = Ranks::alone(); // Ranks::new(Mpi::init()?) in a program that mpirun starts
+//! # let device = Device::flex().autodiff();
+//! # let model = LinearConfig::new(64, 32).init(&device);
+//! # let pruning = PruneConfig::new(Pattern::balanced(32), 0.75).with_ramp(Ramp::one_shot(Steps(2)));
+//! # let batches = vec![vec![1.0_f32, 2.0, 3.0]; 4];
+//! let plan = Plan::new(&pruning, &model, Horizon::steps(4))?;
+//! let mut model = plan.attach(ranks.broadcast(model)?)?;
+//! let mut optimizer = AdamWConfig::new().init();
+//! for batch in batches {
+//!     let share = ranks.share(&batch); // at most as many samples as on any other rank, plus one
+//!     let x = Tensor::<1>::from_floats(share, &device).unsqueeze_dim::<2>(1).repeat_dim(1, 64);
+//!     let loss = model.inner().forward(x).mean();
+//!     let grads = GradientsParams::from_grads(loss.backward(), model.inner());
+//!     let grads = ranks.average(model.inner(), grads, share.len())?;
+//!     model = model.optimizer_step(&mut optimizer, 1e-3, grads);
+//!     ranks.compare_masks(&model)?;
+//! }
+//! let pruned = model.finish()?;
+//! if ranks.is_first() {
+//!     println!("{:.0} % zeros", 100.0 * pruned.sparsity());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod agree;
+mod average;
+mod broadcast;
+mod communicator;
+mod error;
+mod masks;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod ranks;
+mod statistics;
+mod traffic;
+
+#[cfg(feature = "mpi")]
+pub use self::mpi::Mpi;
+pub use communicator::Communicator;
+#[cfg(feature = "mpi")]
+pub use error::MpiError;
+pub use error::{RankFailed, UnlikeModels};
+pub use ranks::Ranks;
+pub use traffic::Traffic;
