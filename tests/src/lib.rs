@@ -4,3 +4,4 @@ pub mod fuzzing;
 pub mod models;
 pub mod pretrained;
 pub mod tensors;
+pub mod threads;

@@ -61,6 +61,7 @@ impl TaskVisitor for Train<'_> {
                 folder: &folder,
                 begin,
                 devices: &[Device::flex()],
+                ranks: &burn_sparse::distributed::Ranks::alone(),
             };
             let outcome = train(&options, &mut observer)?;
             losses.extend(observer.losses);

@@ -6,6 +6,7 @@ mod commands;
 mod costs;
 mod device;
 mod failpoint;
+mod failure;
 mod memory;
 mod output;
 mod ranks;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
         // The reader of the output has seen enough, as in `burn-sparse plan | head`.
         Err(error) if output::is_closed_pipe(error.as_ref()) => ExitCode::SUCCESS,
         #[cfg(feature = "mpi")]
-        Err(error) if error.is::<commands::Reported>() => ExitCode::FAILURE,
+        Err(error) if error.is::<failure::Reported>() => ExitCode::FAILURE,
         Err(error) if error.is::<BadUsage>() => {
             Arguments::command().error(ErrorKind::ArgumentConflict, error).exit()
         }

@@ -8,6 +8,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
+use burn_sparse::distributed::Ranks;
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
 use burn_sparse_datasets::DatasetError;

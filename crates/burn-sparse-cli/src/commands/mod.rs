@@ -28,16 +28,8 @@ pub(crate) use report::{ReportArguments, report};
 pub(crate) use sweep::{SweepArguments, sweep};
 pub(crate) use train::{TrainArguments, train};
 
+use crate::failure::Failure;
 use crate::recipes;
-
-/// Failure of a command, printed once.
-pub(crate) type Failure = Box<dyn std::error::Error>;
-
-/// Failure that has been printed.
-#[cfg(feature = "mpi")]
-#[derive(Debug, thiserror::Error)]
-#[error("printed above")]
-pub(crate) struct Reported;
 
 /// Returns the recipe that a command names: a file, the recipe of a checkpoint, or a built-in one.
 fn recipe(

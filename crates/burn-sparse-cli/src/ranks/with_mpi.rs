@@ -3,7 +3,7 @@ use std::sync::Arc;
 use burn_sparse::distributed::{Mpi, Ranks};
 
 use super::{count, rank};
-use crate::commands::{Failure, Reported};
+use crate::failure::{Failure, Reported};
 use crate::output;
 
 /// This process among those that a launcher has started.

@@ -1,7 +1,7 @@
 use burn_sparse::distributed::Ranks;
 
 use super::count;
-use crate::commands::Failure;
+use crate::failure::Failure;
 
 /// This process alone.
 pub(crate) struct Launched(Ranks);

@@ -175,7 +175,7 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
     }
 
     fn compare_masks(model: &Sparse<M>, ranks: &Ranks) -> Result<(), RunError> {
-        Ok(ranks.compare_masks(model)?)
+        Ok(model.compare_masks(ranks)?)
     }
 
     fn check_updates(model: &Sparse<M>) -> Result<(), RunError> {

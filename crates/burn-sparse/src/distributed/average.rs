@@ -7,8 +7,9 @@ use burn::tensor::{Tensor, TensorData};
 use super::ranks::word;
 use super::{Ranks, UnlikeModels};
 
-/// Numbers that are summed in one call: 4 MB, which keep a network busy and the memory of the communicator small.
-const PIECE: usize = 1 << 20;
+/// Numbers that are summed in one call: 32 MB, so that among a thousand ranks on Ethernet transfers take longer than the latency
+/// of their messages (`recipes/ranks/simulate.py`), and the communicator needs little memory of its own.
+const PIECE: usize = 8 << 20;
 
 impl Ranks {
     /// Returns the gradients of the whole batch: the mean over all ranks, weighted by samples. A rank without samples gives no

@@ -1,8 +1,9 @@
 //! Data-parallel training in several processes, on one machine or many.
 //!
-//! Every process, called a *rank*, holds the whole model and takes its share of every batch. [`Ranks::average`] turns the
-//! gradients of the shares into those of the batch, before penalties, scores, masks, and clipping see them; so all ranks step
-//! alike, and their masks stay equal, which [`Ranks::compare_masks`] proves after every update.
+//! Every process, called a *rank*, holds the whole model and takes its share of every batch. The gradients of the shares are
+//! averaged before penalties, scores, masks, and clipping see them; so all ranks step alike, and their masks stay equal, which is
+//! compared after every update. A model [with ranks](crate::train::Sparse::with_ranks) does so in its optimizer step, in your loop
+//! and in burn-train's; [`Ranks::average`] and its siblings are the parts for other loops.
 //!
 //! [`Ranks`] works over any [`Communicator`]; `Mpi` (feature `mpi`) is one.
 //!
@@ -20,16 +21,14 @@
 //! # let pruning = PruneConfig::new(Pattern::balanced(32), 0.75).with_ramp(Ramp::one_shot(Steps(2)));
 //! # let batches = vec![vec![1.0_f32, 2.0, 3.0]; 4];
 //! let plan = Plan::new(&pruning, &model, Horizon::steps(4))?;
-//! let mut model = plan.attach(ranks.broadcast(model)?)?;
+//! let mut model = plan.attach(ranks.broadcast(model)?)?.with_ranks(&ranks);
 //! let mut optimizer = AdamWConfig::new().init();
 //! for batch in batches {
-//!     let share = ranks.share(&batch); // at most as many samples as on any other rank, plus one
+//!     let share = ranks.share(&batch);
 //!     let x = Tensor::<1>::from_floats(share, &device).unsqueeze_dim::<2>(1).repeat_dim(1, 64);
 //!     let loss = model.inner().forward(x).mean();
 //!     let grads = GradientsParams::from_grads(loss.backward(), model.inner());
-//!     let grads = ranks.average(model.inner(), grads, share.len())?;
 //!     model = model.optimizer_step(&mut optimizer, 1e-3, grads);
-//!     ranks.compare_masks(&model)?;
 //! }
 //! let pruned = model.finish()?;
 //! if ranks.is_first() {
@@ -43,7 +42,6 @@ mod average;
 mod broadcast;
 mod communicator;
 mod error;
-mod masks;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod ranks;

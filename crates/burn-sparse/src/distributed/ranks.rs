@@ -89,7 +89,7 @@ impl Ranks {
     }
 
     /// As [`Communicator::gather`].
-    pub(super) fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    pub(crate) fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let Some(all) = &self.communicator else { return vec![bytes.to_vec()] };
         let started = Instant::now();
         let found = all.gather(bytes);

@@ -1,6 +1,8 @@
 use burn_sparse_pattern::PatternError;
 use thiserror::Error;
 
+use crate::distributed::UnlikeModels;
+
 /// Failure of a mask update, or of the final proof.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -79,6 +81,14 @@ pub enum TrainError {
         /// Ranks whose masks differ from that of rank 0.
         ranks: Vec<usize>,
     },
+    /// Processes whose gradients do not belong to one model.
+    #[error(transparent)]
+    Unlike(UnlikeModels),
+    /// Processes that train one model together, each on several devices.
+    #[error(
+        "gradients of several devices are not averaged with those of other ranks: give every rank one device"
+    )]
+    RankDevices,
     /// A mask with another number of zeros than planned.
     #[error("parameter {name} has {found} zeros, planned were {expected}")]
     Zeros {

@@ -11,6 +11,7 @@ mod masks;
 mod optimizer_state;
 mod packing;
 mod pruned;
+mod ranks;
 mod replicas;
 mod score;
 mod search;

@@ -16,6 +16,7 @@ use super::settle::settle;
 use super::state::{Change, WeightState, apply, gather, gather_gradients};
 use super::update::{Evidence, update};
 use super::{Compute, MaskUpdateStats, Pruned, Scorer, TrainError};
+use crate::distributed::Ranks;
 use crate::params::ids;
 use crate::prune::{Plan, PlannedWeight};
 
@@ -73,6 +74,9 @@ pub struct Sparse<M: Module> {
     /// Weights that are packed, by path; none of them if no weight gains by it. `None` before packing.
     #[module(skip)]
     packed: Option<Arc<PackedWeights>>,
+    /// Ranks that train this model together.
+    #[module(skip)]
+    pub(super) ranks: Ranks,
 }
 
 impl Plan {
@@ -107,6 +111,7 @@ impl<M: Module> Sparse<M> {
             scorer: None,
             compute: Compute::default(),
             packed: None,
+            ranks: Ranks::alone(),
         })
     }
 
@@ -342,11 +347,16 @@ impl<M: Module> Sparse<M> {
         Pruned::new(sparse.inner, &states, &sparse.plan, step)
     }
 
+    /// Returns the same model under the same masks, changed otherwise.
+    pub(super) fn map_inner(self, change: impl FnOnce(M) -> M) -> Self {
+        Self { inner: change(self.inner), ..self }
+    }
+
     fn names(&self) -> Vec<&str> {
         self.plan.weights.iter().map(|weight| weight.name.as_str()).collect()
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
         lock(&self.journal)
     }
 
@@ -377,11 +387,11 @@ impl<M: Module> Sparse<M> {
         let Some(step) = self.step_or_fault() else { return self };
         let span = tracing::debug_span!("training_step", step);
         let _entered = span.enter();
+        let Some(grads) = self.averaged(grads) else { return self };
         let gradients = self.gradients(step, &grads);
         let grads = filter(&self.inner, &self.plan, step, grads, true);
-        self.advance(step, &gradients, optimizer, |inner, optimizer| {
-            optimize(inner, optimizer, grads)
-        })
+        let optimize = |inner, optimizer: &mut _| optimize(inner, optimizer, grads);
+        self.advance(step, &gradients, optimizer, optimize).equalized()
     }
 
     /// Returns the step counter. If the device fails, records the error and returns `None`: without a counter no
@@ -399,8 +409,17 @@ impl<M: Module> Sparse<M> {
         optimize: impl FnOnce(M, &mut ModuleOptimizer) -> M,
     ) -> Self {
         // By value: the optimizer changes weights in place if nothing else holds them.
-        let Self { inner, step: counter, host_step: _, plan, journal, scorer, compute, packed } =
-            self;
+        let Self {
+            inner,
+            step: counter,
+            host_step: _,
+            plan,
+            journal,
+            scorer,
+            compute,
+            packed,
+            ranks,
+        } = self;
         let step = step + 1;
         let counter = step_param(next_id(counter.id), step, &counter.lazy_device());
         tracing::debug!(step, "optimizer step");
@@ -417,7 +436,8 @@ impl<M: Module> Sparse<M> {
             }
         }
         let host_step = (counter.id, step);
-        let next = Self { inner, host_step, step: counter, plan, journal, scorer, compute, packed };
+        let next =
+            Self { inner, host_step, step: counter, plan, journal, scorer, compute, packed, ranks };
         match compute {
             Compute::Masked => next,
             Compute::Packed => {

@@ -7,8 +7,8 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 
-use super::Sparse;
 use super::filter::filter;
+use super::{Sparse, TrainError};
 
 impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
     type Input = M::Input;
@@ -34,6 +34,10 @@ impl<M: TrainStep + Module + ModuleDisplay> TrainStep for Sparse<M> {
         lr: ModuleLearningRate,
         grads: MultiGradientsParams,
     ) -> Self {
+        if self.ranks.size() > 1 {
+            self.journal().fault.get_or_insert(TrainError::RankDevices);
+            return self;
+        }
         let Some(step) = self.step_or_fault() else { return self };
         let mut gradients: BTreeMap<String, Vec<f32>> = BTreeMap::new();
         for (grads, _) in &grads.grads {
