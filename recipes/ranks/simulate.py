@@ -3,10 +3,10 @@
 
 usage: simulate.py [SECONDS_MASKED SECONDS_PACKED MEGABYTES_MASKED MEGABYTES_PACKED]
 
-The numbers are those of one step of one rank; the default is MiniLM's recipe on two cores (RESULTS.md, "Several ranks").
+The numbers are those of one step of one rank; the default is MiniLM's recipe on two cores (results/ranks.md).
 A model of 7 billion parameters is extrapolated from SmolLM2's packed step, as the output says.
 
-A rank's step takes its measured seconds, spread by a random share as measured; the slowest rank decides when sums begin. Sums
+A rank's step takes its measured seconds, spread at random; the slowest rank decides when sums begin. Sums
 are made in pieces of 32 MB, one after the other as the code does, by the faster of two algorithms: a ring, which moves
 2 (n - 1) / n of a piece through every link in 2 (n - 1) messages, or recursive doubling, which moves a whole piece log2(n)
 times. Links are used by one message at a time.
@@ -16,7 +16,7 @@ import random
 import sys
 
 PIECE = 4 * 8 * 2**20
-# Standard deviation of a rank's step beside its mean: 500 steps of MiniLM's recipe on a quiet machine.
+# Assumed standard deviation of a rank's step, beside its mean.
 SPREAD = 0.05
 RANKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 # Name, bytes per second and seconds of latency of a link, as MPI sees them.
@@ -78,7 +78,7 @@ def show(name, forms):
 
 
 def main():
-    given = [float(argument) for argument in sys.argv[1:]] or [0.293, 0.117, 42.6, 11.0]
+    given = [float(argument) for argument in sys.argv[1:]] or [0.244, 0.110, 42.59, 10.74]
     masked, packed, masked_mb, packed_mb = given
     print("Times as fast as one rank with the same batch per rank; in brackets the share of a step in messages.")
     show(

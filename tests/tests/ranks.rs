@@ -143,7 +143,9 @@ fn train(
         let grads = ranks.average(sparse.inner(), grads, share.len())?;
         bytes = ranks.take_traffic().bytes;
         sparse = sparse.optimizer_step(&mut optimizer, 1e-2, grads);
-        sparse.compare_masks(ranks)?;
+        if sparse.is_updated() {
+            sparse.compare_masks(ranks)?;
+        }
     }
     let hashes = sparse.masks()?.hashes.into_values().collect();
     assert_eq!(sparse.finish()?.sparsity(), 0.75);
@@ -239,7 +241,7 @@ fn ranks_with_other_models_are_refused_before_their_gradients_are_mixed() {
         ranks.average(&model, grads, 1).map(drop).unwrap_err().to_string()
     });
     for error in found {
-        assert!(error.contains("rank 1 has 12 gradients to average, rank 0 10"), "{error}");
+        assert!(error.contains("rank 1 has other parameters than rank 0 (12 and 10"), "{error}");
     }
 }
 
@@ -262,9 +264,9 @@ fn a_broadcast_model_has_the_parameters_of_rank_0_and_stays_frozen_where_it_was(
     assert!(found.iter().all(|bytes| *bytes == expected));
     let errors = on_ranks(2, |ranks| {
         let model = LinearConfig::new(4, 2 + ranks.rank()).init(&device);
-        ranks.broadcast(model).map(drop)
+        ranks.broadcast(model).map(drop).unwrap_err().rank
     });
-    assert!(errors[0].is_ok() && errors[1].is_err());
+    assert_eq!(errors, [1, 1]);
 }
 
 #[test]

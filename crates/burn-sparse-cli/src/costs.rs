@@ -12,7 +12,7 @@ pub(crate) fn install() -> Result<(), CostsError> {
     install_on(&Ranks::alone())
 }
 
-/// Installs the costs of rank 0's machine on all ranks: they decide which weights are packed.
+/// Installs the costs of rank 0's machine on all ranks: they run the same kernels, and do not measure at the same time.
 pub(crate) fn install_on(ranks: &Ranks) -> Result<(), CostsError> {
     let costs = ranks.lead(|| match std::env::var("BURN_SPARSE_COSTS").as_deref() {
         Err(_) | Ok("") => Ok(serde_json::to_vec(&of_this_machine())?),

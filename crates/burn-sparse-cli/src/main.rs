@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         // SAFETY: nothing has started a thread yet.
         unsafe { std::env::set_var("BURN_DEVICE", "flex") };
     }
-    // What all ranks would warn of, one says.
+    // Only rank 0 prints warnings; the others would repeat them.
     let filter = if ranks::rank() > 0 { "error" } else { "warn,burn_sparse_datasets=info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

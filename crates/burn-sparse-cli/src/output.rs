@@ -55,8 +55,8 @@ impl Progress {
         move |line| bar.suspend(|| note(line))
     }
 
-    /// Shows the progress of a run, which Ctrl-C and SIGTERM, by which schedulers and `mpirun` end a program, interrupt. A second
-    /// Ctrl-C ends the program at once.
+    /// Shows the progress of a run. Ctrl-C, or the SIGTERM that schedulers and `mpirun` send, stops it resumably; a second Ctrl-C
+    /// ends the program at once.
     pub(crate) fn new() -> Self {
         let handled = flag::register_conditional_shutdown(SIGINT, 1, interrupted().clone())
             .and_then(|_| flag::register(SIGINT, interrupted().clone()))

@@ -148,6 +148,10 @@ fn values_in_8_bits_run_kernels_of_8_bits_and_hardly_move_the_metric() {
     assert_eq!(hashes(&found), hashes(&trained));
     let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
     assert!((value(&found) - value(&trained)).abs() < 0.02);
+    // What pruning cost, apart from what 8 bits cost.
+    assert_eq!(found["in_f32"]["pruned"], trained["metric"]);
+    assert_eq!(found["in_f32"]["dense"], trained["dense_metric"]);
+    assert!(json(folder, &["eval", "run", "--json"]).get("in_f32").is_none());
     // Every matrix runs in 8 bits, the head that was not pruned too.
     let layers = found["layers"].as_array().unwrap();
     assert_eq!(layers.len(), 3);

@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-use burn::store::RecordError;
 use burn_sparse::calibrate::CalibrateError;
 use burn_sparse::checkpoint::CheckpointError;
 use burn_sparse::distributed::{RankFailed, UnlikeModels};
@@ -52,9 +51,6 @@ pub enum RunError {
     /// Ranks train different models.
     #[error(transparent)]
     Unlike(#[from] UnlikeModels),
-    /// The parameters of rank 0 do not fit this rank's model.
-    #[error("the model of rank 0: {0}")]
-    Broadcast(#[from] RecordError),
     /// The loss is not finite.
     #[error(
         "the loss is {loss} at step {step} of epoch {epoch} ({phase}): lower \

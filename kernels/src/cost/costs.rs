@@ -19,7 +19,7 @@ use crate::cpu::{CpuKernel, Isa};
 /// Costs::cached().install();
 /// ```
 ///
-/// Processes that train one model together need equal costs, which decide what is packed: serialize those of one of them.
+/// Processes that train one model together take the costs of one of them, which serialize, so that all run the same kernels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Tables", into = "Tables")]
 pub struct Costs(Arc<Tables>);

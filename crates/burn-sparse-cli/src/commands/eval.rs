@@ -10,6 +10,7 @@ use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
 
+use super::in_f32::InF32;
 use super::pretrained::PretrainedArguments;
 use super::{Failure, checkpoint, pretrained};
 use crate::args::BadUsage;
@@ -62,6 +63,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
         pattern: checkpoint.patterns(),
         seconds: started.elapsed().as_secs_f64(),
         checkpoint: path.display().to_string(),
+        in_f32: InF32::of(&checkpoint),
         layers,
     };
     print(&report, arguments.json)
@@ -86,6 +88,7 @@ fn evaluate_folder(
         pattern: evaluated.pattern,
         seconds: evaluated.seconds,
         checkpoint: folder.path().display().to_string(),
+        in_f32: evaluated.in_f32,
         layers: evaluated.layers,
     };
     print(&report, arguments.json)
@@ -99,8 +102,9 @@ fn print(report: &Report<'_>, json: bool) -> Result<(), Failure> {
         "" => "dense".to_string(),
         pattern => format!("at {:.2} % sparsity ({pattern})", 100.0 * report.sparsity),
     };
+    let in_f32 = report.in_f32.as_ref().map_or(String::new(), InF32::line);
     output::text(&format!(
-        "{} {sparsity}, in {}\n\n{}",
+        "{} {sparsity}, in {}\n{in_f32}\n{}",
         report.metric,
         output::duration(report.seconds),
         output::layers(&report.layers),
@@ -116,6 +120,8 @@ struct Report<'a> {
     pattern: String,
     seconds: f64,
     checkpoint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_f32: Option<InF32>,
     layers: Vec<LayerReport>,
 }
 

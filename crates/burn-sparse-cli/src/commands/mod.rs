@@ -7,6 +7,7 @@ mod eval;
 mod export;
 mod generate;
 mod import;
+mod in_f32;
 mod inspect;
 mod plan;
 mod pretrained;

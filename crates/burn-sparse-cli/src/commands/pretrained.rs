@@ -11,6 +11,7 @@ use burn_sparse_run::pretrained::{Windows, perplexity, similarity};
 use clap::{Args, ValueEnum};
 
 use super::Failure;
+use super::in_f32::InF32;
 use crate::args::BadUsage;
 use crate::output;
 
@@ -82,6 +83,7 @@ pub(crate) struct Evaluated {
     /// Patterns of the packed matrices; empty if the weights are dense.
     pub(crate) pattern: String,
     pub(crate) layers: Vec<LayerReport>,
+    pub(crate) in_f32: Option<InF32>,
     pub(crate) seconds: f64,
 }
 
@@ -106,6 +108,7 @@ pub(crate) fn evaluate(
         sparsity: packed.map_or(0.0, Checkpoint::sparsity),
         pattern: packed.map_or(String::new(), Checkpoint::patterns),
         layers,
+        in_f32: packed.and_then(InF32::of),
         seconds: started.elapsed().as_secs_f64(),
     })
 }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::distributed::{RankFailed, Ranks};
+use burn_sparse::distributed::Ranks;
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::run::{
     self, Begin, DataSource, Outcome, RunError, RunFolder, TrainOptions, Trained,
@@ -10,7 +10,6 @@ use burn_sparse_run::run::{
 use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
-use thiserror::Error;
 
 use super::{Failure, checkpoint, recipe};
 use crate::costs;
@@ -54,23 +53,27 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
 }
 
 fn train_on(ranks: &Ranks, arguments: &TrainArguments) -> Result<(), Failure> {
-    let given = ranks.agree(Given::read(arguments).map_err(StartError::Here))?;
+    let given = ranks.agree(Given::read(arguments))?;
     costs::install_on(ranks)?;
     let run = Run { given: &given, arguments, ranks };
     let outcome = with_task(&given.recipe, run)??;
     let folder = &given.folder;
-    let trained = match outcome {
-        Outcome::Trained(trained) => trained,
-        Outcome::Assisted => return Ok(()),
-        Outcome::Interrupted => {
-            return Err(
-                format!("interrupted; go on with: {}", again(ranks, arguments, folder)).into()
-            );
+    if let Outcome::Interrupted = outcome {
+        return Err(format!("interrupted; go on with: {}", again(ranks, arguments, folder)).into());
+    }
+    ranks.lead(|| {
+        if let Outcome::Trained(trained) = &outcome {
+            report(&given, arguments, trained)?;
         }
-    };
-    let report = Report::new(&given.recipe, arguments, &trained);
-    folder.write_results(&serde_json::to_vec_pretty(&report)?)?;
-    if arguments.json { output::json(&report) } else { print(&trained, folder) }
+        Ok::<_, Failure>(Vec::new())
+    })?;
+    Ok(())
+}
+
+fn report(given: &Given, arguments: &TrainArguments, trained: &Trained) -> Result<(), Failure> {
+    let report = Report::new(&given.recipe, arguments, trained);
+    given.folder.write_results(&serde_json::to_vec_pretty(&report)?)?;
+    if arguments.json { output::json(&report) } else { print(trained, &given.folder) }
 }
 
 /// What the arguments name.
@@ -95,15 +98,6 @@ impl Given {
         let (folder, from) = (RunFolder::new(folder), from.map(|(_, checkpoint)| checkpoint));
         Ok(Self { recipe, devices: devices?, folder, from })
     }
-}
-
-/// Arguments that are wrong, on this rank or another one.
-#[derive(Debug, Error)]
-enum StartError {
-    #[error("{0}")]
-    Here(Failure),
-    #[error(transparent)]
-    Rank(#[from] RankFailed),
 }
 
 /// Returns the command line that resumes the run.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use burn_sparse::distributed::{Mpi, Ranks};
+use burn_sparse::distributed::{Communicator, Mpi, Ranks};
 
 use super::{count, rank};
 use crate::failure::{Failure, Reported};
@@ -21,14 +21,27 @@ impl Launched {
             return Ok(Self { ranks: Ranks::alone(), mpi: None });
         }
         let mpi = Arc::new(Mpi::init()?);
+        if mpi.size() != count() {
+            let reason = "the launcher belongs to another MPI library than this build";
+            return Err(format!(
+                "started as one of {} ranks, but MPI finds {}: {reason}",
+                count(),
+                mpi.size()
+            )
+            .into());
+        }
         let threads = mpi.threads();
         if std::env::var_os("RAYON_NUM_THREADS").is_none() {
             rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
         }
         let ranks = Ranks::shared(mpi.clone());
         if ranks.is_first() {
-            let threads = rayon::current_num_threads();
-            output::note(&format!("{} ranks, {threads} threads on rank 0", ranks.size()));
+            // Open MPI says so if it has bound ranks to cores, as it does by default.
+            let bound = std::env::var_os("OMPI_MCA_orte_bound_at_launch").is_some();
+            let hint =
+                if bound { ", bound by mpirun: --bind-to none shares all cores" } else { "" };
+            let (ranks, threads) = (ranks.size(), rayon::current_num_threads());
+            output::note(&format!("{ranks} ranks; threads on rank 0: {threads}{hint}"));
         }
         Ok(Self { ranks, mpi: Some(mpi) })
     }
@@ -41,7 +54,7 @@ impl Launched {
     pub(crate) fn leave(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         let (Some(mpi), Err(error)) = (&self.mpi, &outcome) else { return outcome };
         // Before any rank ends, for a launcher may then end the others.
-        if self.ranks.is_first() {
+        if self.ranks.is_first() && !output::is_closed_pipe(error.as_ref()) {
             output::note(&format!("error: {error}"));
         }
         if !mpi.have_all_failed() {

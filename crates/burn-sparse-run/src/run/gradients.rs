@@ -3,6 +3,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
+use burn_sparse::distributed::Ranks;
 
 use crate::{Loss, scalar};
 
@@ -71,10 +72,17 @@ pub(super) fn step<M: Module>(
 
 /// Scales the gradients down so that the norm of all of them together is at most `most` (Pascanu et al., 2013). Gradients
 /// whose norm is not finite stay as they are: the next loss reports them.
-pub(super) fn clip<M: Module>(model: &M, grads: GradientsParams, most: f64) -> GradientsParams {
+///
+/// All ranks scale by the norm that rank 0 finds: a sum in several threads may have other bits on another rank.
+pub(super) fn clip<M: Module>(
+    model: &M,
+    grads: GradientsParams,
+    most: f64,
+    ranks: &Ranks,
+) -> GradientsParams {
     let mut norm = Norm { grads: &grads, squares: 0.0 };
     model.visit(&mut norm);
-    let norm = norm.squares.sqrt();
+    let norm = ranks.mean(norm.squares.sqrt(), usize::from(ranks.is_first()));
     if norm > most && norm.is_finite() { scaled(model, grads, most / norm) } else { grads }
 }
 
@@ -188,10 +196,11 @@ mod tests {
             GradientsParams::from_grads(model.forward(x).sum().backward(), &model)
         };
         let norm = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>().sqrt();
+        let alone = Ranks::alone();
         let whole = values(&model, grads());
         // Eight weights and two biases with gradients of 3.
         assert!((norm(&whole) - 90_f32.sqrt()).abs() < 1e-4);
-        assert!((norm(&values(&model, clip(&model, grads(), 0.5))) - 0.5).abs() < 1e-5);
-        assert_eq!(values(&model, clip(&model, grads(), 10.0)), whole);
+        assert!((norm(&values(&model, clip(&model, grads(), 0.5, &alone))) - 0.5).abs() < 1e-5);
+        assert_eq!(values(&model, clip(&model, grads(), 10.0, &alone)), whole);
     }
 }

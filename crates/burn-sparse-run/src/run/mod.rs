@@ -24,6 +24,6 @@ pub use crate::run_error::RunError;
 pub use finish::Trained;
 pub use folder::RunFolder;
 pub use observer::{EpochReport, Observer, Phase, StepTimes, StepTraffic};
-pub(crate) use results::Results;
+pub use results::Results;
 pub use source::DataSource;
 pub use train::{Begin, Outcome, TrainOptions, train};

@@ -73,7 +73,12 @@ pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
         Ok(MaskReport::default())
     }
 
-    /// Compares the masks of all ranks, if the last step has updated them.
+    /// Returns `true` if the last step has updated masks.
+    fn is_updated(_model: &Self::Model) -> bool {
+        false
+    }
+
+    /// Compares the masks of all ranks.
     fn compare_masks(_model: &Self::Model, _ranks: &Ranks) -> Result<(), RunError> {
         Ok(())
     }
@@ -172,6 +177,10 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
             changed: stats.changed_share(),
             seconds: stats.seconds,
         })
+    }
+
+    fn is_updated(model: &Sparse<M>) -> bool {
+        model.is_updated()
     }
 
     fn compare_masks(model: &Sparse<M>, ranks: &Ranks) -> Result<(), RunError> {

@@ -5,29 +5,30 @@ use crate::Metric;
 
 /// Results of a run, as its checkpoint carries them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Results {
+#[non_exhaustive]
+pub struct Results {
     /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.
     #[serde(default)]
-    pub(crate) dense_metric: Option<Metric>,
+    pub dense_metric: Option<Metric>,
     /// Metric of the packed checkpoint.
-    pub(crate) metric: Metric,
+    pub metric: Metric,
     /// Largest difference of an output between the packed and the masked model.
     #[serde(default)]
-    pub(crate) output_difference: f64,
+    pub output_difference: f64,
     /// Share of zeros of the pruned weights.
     #[serde(default)]
-    pub(crate) sparsity: f64,
+    pub sparsity: f64,
 }
 
 impl Results {
     /// Returns the results that a checkpoint carries; `None` if its run is unfinished: the file is first written before
     /// they are known.
-    pub(crate) fn of(checkpoint: &Checkpoint) -> Option<Self> {
+    pub fn of(checkpoint: &Checkpoint) -> Option<Self> {
         serde_json::from_str(checkpoint.provenance().results()?).ok()
     }
 
     /// Returns the results as JSON.
-    pub(crate) fn to_json(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         // Cannot fail: every field has a JSON form.
         serde_json::to_string(self).unwrap_or_default()
     }

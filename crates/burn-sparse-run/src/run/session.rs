@@ -44,6 +44,7 @@ impl<T: Task> Session<'_, T> {
         observer: &mut dyn Observer,
     ) -> Result<Option<K::Model>, RunError> {
         let epochs = K::epochs(&self.recipe.train);
+        K::compare_masks(&model, self.ranks)?;
         while state.epoch < epochs && !self.is_over(state) {
             let started = Instant::now();
             let done = self.epoch::<K>(state, model, &mut optimizer, teacher, observer)?;
@@ -180,13 +181,15 @@ impl<T: Task> Session<'_, T> {
             }
             let grads = self.ranks.average(&model, found.grads, predictions)?;
             let grads = match config.clip {
-                Some(most) => gradients::clip(&model, grads, most),
+                Some(most) => gradients::clip(&model, grads, most, self.ranks),
                 None => grads,
             };
             let form = if K::is_packed(&model) { &mut times.packed } else { &mut times.masked };
             model = K::optimize(model, optimizer, rate, grads);
             model = self.ranks.average_statistics(model, predictions);
-            K::compare_masks(&model, self.ranks)?;
+            if K::is_updated(&model) {
+                K::compare_masks(&model, self.ranks)?;
+            }
             form.add(started, self.ranks);
             state.step += 1;
             state.loss += loss;

@@ -88,13 +88,14 @@ impl<'a> SharedFolder<'a> {
         optimizer: ModuleOptimizer,
     ) -> Result<ModuleOptimizer, RunError> {
         let bytes = self.read(&state.optimizer)?;
-        optimizer.from_bytes(bytes).map_err(|error| self.fail(&state.optimizer, error))
+        let loaded = optimizer.from_bytes(bytes);
+        self.ranks.agree(loaded.map_err(|error| self.fail(&state.optimizer, error)))
     }
 
     fn load_module<M: Module>(&self, name: &str, model: M) -> Result<M, RunError> {
         let record = ModuleRecord::from_bytes(self.read(name)?);
-        let record = record.map_err(|error| self.fail(name, error))?;
-        model.try_load_record(record).map_err(|error| self.fail(name, error))
+        let loaded = record.and_then(|record| model.try_load_record(record));
+        self.ranks.agree(loaded.map_err(|error| self.fail(name, error)))
     }
 
     fn read(&self, name: &str) -> Result<Bytes, RunError> {

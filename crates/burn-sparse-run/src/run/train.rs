@@ -70,9 +70,15 @@ pub fn train<T: Task>(
     // Everything that can be wrong is reported before data is loaded or a file is written.
     let prepared = ranks.agree(Prepared::new(options, steps_per_epoch))?;
     let Prepared { devices, initial, fresh, masks } = prepared;
+    let given = (recipe.to_toml(), matches!(begin, Begin::Resume), initial.is_some());
+    let given = format!("{given:?}");
+    ranks.require_equal(given.as_bytes(), "has another recipe or checkpoint than rank 0")?;
     let device = devices.first().ok_or(RunError::NoDevice)?;
     let fresh = ranks.broadcast(fresh)?;
-    let data = ranks.agree(source.load(task, recipe.seed))?;
+    // Rank 0 may download what the others then find.
+    let load = || source.load(task, recipe.seed);
+    ranks.agree(ranks.is_first().then(load).transpose())?;
+    let data = ranks.agree(load())?;
     let shared = SharedFolder::new(folder, ranks);
 
     let resume = matches!(begin, Begin::Resume);
@@ -244,7 +250,7 @@ impl<T: Task> Session<'_, T> {
         };
         let mut sparse = match masks {
             // Excludes a dense phase, so nothing has been trained yet.
-            Start::Kept(sparse) => sparse,
+            Start::Kept(sparse) => self.ranks.broadcast(sparse)?,
             Start::Planned(plan) => match &self.recipe.calibrate {
                 None => plan.attach(dense)?,
                 // The masks are in the record that is loaded below.

@@ -1,4 +1,4 @@
-//! Errors that all ranks return together: none goes on without one that has stopped.
+//! Lets all ranks fail together: none goes on without one that has stopped.
 
 use std::fmt::Display;
 
@@ -26,7 +26,7 @@ impl Ranks {
         }
     }
 
-    /// Returns what `lead` returns on rank 0, on all ranks. The others do not call it.
+    /// Calls `lead` on rank 0, and returns its result on every rank.
     ///
     /// # Errors
     /// The error of rank 0.
@@ -52,6 +52,18 @@ impl Ranks {
             Some(error) => Err(error),
             None if message.first() == Some(&b'!') => Err(failed(0, &message).into()),
             None => Ok(message.split_off(1)),
+        }
+    }
+
+    /// Checks that all ranks pass the same bytes.
+    ///
+    /// # Errors
+    /// Names the lowest rank whose bytes are not those of rank 0, with this reason; all ranks return it.
+    pub fn require_equal(&self, bytes: &[u8], reason: &str) -> Result<(), RankFailed> {
+        let all = self.gather(bytes);
+        match all.iter().position(|there| *there != all[0]) {
+            Some(rank) => Err(RankFailed { rank, reason: reason.into() }),
+            None => Ok(()),
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Mean of the ranks' gradients: one flat run of numbers, summed piece by piece.
+//! Averages gradients over ranks, as one flat run of numbers that is summed piece by piece.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -7,8 +9,8 @@ use burn::tensor::{Tensor, TensorData};
 use super::ranks::word;
 use super::{Ranks, UnlikeModels};
 
-/// Numbers that are summed in one call: 32 MB, so that among a thousand ranks on Ethernet transfers take longer than the latency
-/// of their messages (`recipes/ranks/simulate.py`), and the communicator needs little memory of its own.
+/// Numbers that are summed in one call: 32 MB. Among many ranks smaller pieces would pay mostly for the latency of messages
+/// (`recipes/ranks/simulate.py`), and larger ones need more memory for their sums.
 const PIECE: usize = 8 << 20;
 
 impl Ranks {
@@ -18,7 +20,7 @@ impl Ranks {
     /// Packed weights have gradients for kept values only, so that no others are sent.
     ///
     /// # Errors
-    /// When the ranks do not have equally many parameters; all ranks return it.
+    /// When the ranks have different parameters; all ranks return it.
     pub fn average<M: Module>(
         &self,
         model: &M,
@@ -29,17 +31,20 @@ impl Ranks {
             return Ok(grads);
         }
         // A parameter that the loss depends on nowhere has no gradient: zeros would let the optimizer decay it.
-        let mut present = Present { grads: &grads, elements: 0, found: Vec::new() };
+        let mut present = Present::new(&grads);
         model.visit(&mut present);
-        let numbers = [samples as u64, present.elements as u64].map(u64::to_le_bytes).concat();
+        let shapes = present.shapes.finish();
+        let numbers = [samples as u64, present.elements as u64, shapes].map(u64::to_le_bytes);
+        let numbers = numbers.concat();
         let all = self.gather(&[numbers, present.found].concat());
-        if let Some(rank) = all.iter().position(|there| word(there, 1) != word(&all[0], 1)) {
+        let differs = |there: &Vec<u8>| (1..3).any(|at| word(there, at) != word(&all[0], at));
+        if let Some(rank) = all.iter().position(differs) {
             let (there, first) = (word(&all[rank], 1), word(&all[0], 1));
             return Err(UnlikeModels { rank, there, first });
         }
         let whole: u64 = all.iter().map(|there| word(there, 0)).sum();
         let anywhere = |at| all.iter().any(|there| there.get(at) == Some(&1));
-        let present: Vec<bool> = (16..all[0].len()).map(anywhere).collect();
+        let present: Vec<bool> = (24..all[0].len()).map(anywhere).collect();
 
         let share = samples as f32 / whole as f32;
         let mut flat = Flat { share, grads, present: present.iter(), values: Vec::new() };
@@ -63,12 +68,22 @@ struct Present<'a> {
     grads: &'a GradientsParams,
     /// Number of elements of all parameters.
     elements: usize,
+    /// Hash of their shapes.
+    shapes: DefaultHasher,
     found: Vec<u8>,
+}
+
+impl<'a> Present<'a> {
+    fn new(grads: &'a GradientsParams) -> Self {
+        Self { grads, elements: 0, shapes: DefaultHasher::new(), found: Vec::new() }
+    }
 }
 
 impl ModuleVisitor for Present<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.elements += param.base().shape().num_elements();
+        let shape = param.base().shape();
+        self.elements += shape.num_elements();
+        shape.as_slice().hash(&mut self.shapes);
         self.found.push(u8::from(self.grads.get::<D>(param.id).is_some()));
     }
 }
@@ -86,7 +101,8 @@ impl ModuleVisitor for Flat<'_> {
         if self.present.next() != Some(&true) {
             return;
         }
-        match self.grads.remove::<D>(param.id) {
+        // What a rank without samples has is no gradient of the batch, and may be NaN.
+        match self.grads.remove::<D>(param.id).filter(|_| self.share > 0.0) {
             Some(grad) => {
                 let data = grad.into_data().convert::<f32>();
                 let found: Vec<f32> = data.try_into_vec().unwrap_or_default();
@@ -116,7 +132,8 @@ impl ModuleVisitor for Apart<'_> {
         let (mine, rest) = self.values.split_at(shape.num_elements());
         self.values = rest;
         let data = TensorData::new(mine.to_vec(), shape);
-        let grad = Tensor::<D>::from_data(data, &param.lazy_device().inner());
+        let device = param.lazy_device().inner();
+        let grad = Tensor::<D>::from_data(data, (&device, param.base().dtype()));
         self.grads.register(param.id, grad);
     }
 }

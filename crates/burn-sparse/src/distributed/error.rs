@@ -10,19 +10,19 @@ pub struct RankFailed {
     pub reason: String,
 }
 
-/// Ranks whose gradients do not belong to one model.
+/// Ranks whose models have different parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "rank {rank} has {there} gradients to average, rank 0 {first}: their models differ, or they have packed other weights, as \
-     other `Costs` let them"
+    "rank {rank} has other parameters than rank 0 ({there} and {first} values): their models differ, or they have packed \
+     other weights"
 )]
 #[non_exhaustive]
 pub struct UnlikeModels {
     /// Lowest rank that differs from rank 0.
     pub rank: usize,
-    /// Number of its gradients.
+    /// Number of its values.
     pub there: u64,
-    /// Number of gradients on rank 0.
+    /// Number of values on rank 0.
     pub first: u64,
 }
 
@@ -34,9 +34,9 @@ pub enum MpiError {
     /// MPI has been initialized before.
     #[error("MPI has been initialized already: `Mpi::init` is called once in a process")]
     Initialized,
-    /// The MPI library allows calls from the main thread only.
+    /// The MPI library does not support calls from several threads in turn.
     #[error(
-        "this MPI library supports {found} only: its calls must come from any thread, one at a time"
+        "this MPI library supports {found} only; burn-sparse calls it from any thread, one at a time (MPI_THREAD_SERIALIZED)"
     )]
     Threads {
         /// What it supports.

@@ -14,17 +14,21 @@ use super::{Communicator, MpiError};
 /// Bytes of a broadcast in one call: MPI counts in 32 bits.
 const PIECE: usize = 1 << 30;
 
-/// Time within which all ranks fail that fail together.
+/// How long a failed rank waits for the others to fail too.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All processes that `mpirun`, `srun`, or another launcher has started.
 ///
-/// Dropping it finalizes MPI. If this rank is panicking then, it ends all others, which would wait for it.
+/// Drop it on the thread that initialized it: that finalizes MPI, which waits for all ranks, or aborts all of them if this one is
+/// panicking. A rank that returns early leaves the others waiting: pass results that may be errors through
+/// [`Ranks::agree`](super::Ranks::agree), or call [`Self::abort`].
 pub struct Mpi {
+    rank: usize,
+    size: usize,
     world: SimpleCommunicator,
     /// Communicator of its own, because ranks may fail between any calls of the others.
     failed: SimpleCommunicator,
-    /// Held during a call, for calls are made one at a time; a place for the sums.
+    /// Receives sums; its lock is held during every call of MPI.
     sums: Mutex<Vec<f32>>,
     /// Finalizes MPI after the communicators are dropped.
     _universe: Universe,
@@ -53,7 +57,8 @@ impl Mpi {
         }
         let world = universe.world();
         let failed = world.duplicate();
-        Ok(Self { world, failed, sums: Mutex::default(), _universe: universe })
+        let (rank, size) = (world.rank() as usize, world.size() as usize);
+        Ok(Self { rank, size, world, failed, sums: Mutex::default(), _universe: universe })
     }
 
     /// Returns the number of threads that each rank should have: the cores that this rank may use, divided among the ranks of
@@ -70,8 +75,8 @@ impl Mpi {
         (cores / sharing.max(1)).max(1)
     }
 
-    /// Waits until all ranks have failed, as they do when they agree on an error. Returns `false` if some have not within ten
-    /// seconds: they wait for this one, and only [`Self::abort`] ends them.
+    /// Waits until every rank has called this, as all do after an error that they agree on. Returns `false` after ten seconds;
+    /// then only [`Self::abort`] ends the others.
     pub fn have_all_failed(&self) -> bool {
         let _held = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut barrier = self.failed.immediate_barrier();
@@ -98,11 +103,11 @@ impl Mpi {
 
 impl Communicator for Mpi {
     fn rank(&self) -> usize {
-        self.world.rank() as usize
+        self.rank
     }
 
     fn size(&self) -> usize {
-        self.world.size() as usize
+        self.size
     }
 
     fn sum(&self, values: &mut [f32]) {

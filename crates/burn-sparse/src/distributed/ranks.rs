@@ -24,7 +24,7 @@ impl Ranks {
         Self::shared(Arc::new(communicator))
     }
 
-    /// Returns the ranks of a communicator that others use too.
+    /// Returns the ranks of a communicator that the program also keeps.
     pub fn shared(communicator: Arc<dyn Communicator>) -> Self {
         let many = communicator.size() > 1;
         Self { communicator: many.then_some(communicator), traffic: Arc::default() }

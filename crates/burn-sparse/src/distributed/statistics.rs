@@ -1,4 +1,4 @@
-//! Mean of the ranks' running statistics, which are not parameters: each rank's are those of its own samples.
+//! Averages running statistics over ranks: each rank sees its own samples only.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
@@ -59,8 +59,8 @@ impl MapParams for Replace<'_> {
         let (id, old, mapper) = param.consume();
         let (mine, rest) = self.0.split_at(old.shape().num_elements());
         self.0 = rest;
-        let value =
-            Tensor::<D>::from_data(TensorData::new(mine.to_vec(), old.shape()), &old.device());
+        let data = TensorData::new(mine.to_vec(), old.shape());
+        let value = Tensor::<D>::from_data(data, (&old.device(), old.dtype()));
         Param::from_mapped_value(id, value, mapper)
     }
 }

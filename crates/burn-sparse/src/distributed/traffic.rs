@@ -1,11 +1,11 @@
 use std::time::Instant;
 
-/// Messages of a rank.
+/// Counts the messages of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Bytes that this rank has given to be summed. How many of them travel how often is the communicator's choice: with a
-    /// ring of `n` ranks, each sends `2 (n - 1) / n` times as many.
+    /// Bytes that this rank has passed to be summed. What travels depends on the communicator's algorithm: in a ring of `n`
+    /// ranks, each sends `2 (n - 1) / n` times as many.
     pub bytes: u64,
     /// Seconds in calls of the communicator: transfers, sums, and waiting for slower ranks.
     pub seconds: f64,

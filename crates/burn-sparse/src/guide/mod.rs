@@ -10,6 +10,7 @@
 //! | ship a pruned model | [`deploying`] |
 //! | read what a run reports | [`reading_reports`] |
 //! | use a GPU, or several devices | [`devices`] |
+//! | train on several machines, or share a sweep among them | [`several_machines`] |
 //! | read or write checkpoints with other programs | [`file_format`] |
 //! | add a pattern, a kernel, or a task | [`extending`] |
 //!
@@ -47,6 +48,9 @@ pub mod reading_reports {}
 
 #[doc = include_str!("devices.md")]
 pub mod devices {}
+
+#[doc = include_str!("several_machines.md")]
+pub mod several_machines {}
 
 #[doc = include_str!("file_format.md")]
 pub mod file_format {}

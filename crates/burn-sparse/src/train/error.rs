@@ -1,7 +1,7 @@
 use burn_sparse_pattern::PatternError;
 use thiserror::Error;
 
-use crate::distributed::UnlikeModels;
+use crate::distributed::{RankFailed, UnlikeModels};
 
 /// Failure of a mask update, or of the final proof.
 #[derive(Debug, Clone, Error)]
@@ -81,9 +81,12 @@ pub enum TrainError {
         /// Ranks whose masks differ from that of rank 0.
         ranks: Vec<usize>,
     },
-    /// Processes whose gradients do not belong to one model.
+    /// Processes that train different models.
     #[error(transparent)]
     Unlike(UnlikeModels),
+    /// Another process failed.
+    #[error(transparent)]
+    Rank(#[from] RankFailed),
     /// Processes that train one model together, each on several devices.
     #[error(
         "gradients of several devices are not averaged with those of other ranks: give every rank one device"

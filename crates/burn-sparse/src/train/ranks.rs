@@ -1,10 +1,12 @@
 //! A model that several ranks train together: gradients are averaged before a step, masks compared after an update.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
 
-use super::{MaskSummary, Sparse, TrainError};
+use super::{Sparse, TrainError};
 use crate::distributed::Ranks;
+use crate::params::{Path, VisitParams, visit_params};
 
 impl<M: Module> Sparse<M> {
     /// Trains together with other ranks from now on. Every optimizer step averages the gradients of all ranks, which should be of
@@ -19,58 +21,74 @@ impl<M: Module> Sparse<M> {
         self
     }
 
-    /// Compares the masks of all ranks, if the last optimizer step has updated them.
+    /// Compares the masks of all ranks.
     ///
     /// Masks are a function of the weights, so they are equal unless the weights differ.
     ///
     /// # Errors
-    /// Names the first parameter whose masks differ, and the ranks; or the error of the update. All ranks return one.
+    /// Names the first parameter whose masks differ, and the ranks; or the error of an update. All ranks return one.
     pub fn compare_masks(&self, ranks: &Ranks) -> Result<(), TrainError> {
         if ranks.size() == 1 {
             return Ok(());
         }
-        let step = self.step();
-        if step.as_ref().is_ok_and(|&step| self.plan().due(step).next().is_none()) {
-            return Ok(());
-        }
-        let here = self.check_updates().and_then(|()| self.masks());
-        // A rank that has failed takes part, too: the others would wait for it.
-        let text = here.clone().map_or_else(|error| error.to_string(), hashes);
+        let here = self.check_updates().and_then(|()| Ok((self.step()?, self.masks()?)));
+        let (step, masks) = ranks.agree(here)?;
+        let lines = |(name, hash): (&String, &String)| format!("{hash} {name}\n");
+        let text: String = masks.hashes.iter().map(lines).collect();
         let all = ranks.gather(text.as_bytes());
-        here?;
         let lines = |text: &Vec<u8>| -> Vec<String> {
             String::from_utf8_lossy(text).lines().map(str::to_string).collect()
         };
         let all: Vec<Vec<String>> = all.iter().map(lines).collect();
-        for (at, expected) in all[0].iter().enumerate() {
-            let differs = |&rank: &usize| all[rank].get(at) != Some(expected);
+        for (at, name) in masks.hashes.into_keys().enumerate() {
+            let differs = |&rank: &usize| all[rank].get(at) != all[0].get(at);
             let ranks: Vec<usize> = (1..all.len()).filter(differs).collect();
             if !ranks.is_empty() {
-                let name = expected.split_once(' ').map_or(expected.as_str(), |(_, name)| name);
-                return Err(TrainError::Ranks { name: name.into(), step: step?, ranks });
+                return Err(TrainError::Ranks { name, step, ranks });
             }
         }
         Ok(())
     }
 
-    /// Returns the mean of all ranks' gradients. After an error, it is the journal's, and there are no gradients.
+    /// Returns `true` if the last optimizer step has updated masks.
+    pub fn is_updated(&self) -> bool {
+        self.step().is_ok_and(|step| self.plan().due(step).next().is_some())
+    }
+
+    /// Averages gradients over all ranks. On failure, records the error in the journal and returns `None`.
     pub(super) fn averaged(&self, grads: GradientsParams) -> Option<GradientsParams> {
-        let fault = |error| self.journal().fault.get_or_insert(TrainError::Unlike(error)).clone();
-        self.ranks.average(self.inner(), grads, 1).map_err(fault).ok()
+        if self.ranks.size() == 1 {
+            return Some(grads);
+        }
+        let mut replicated = Replicated(false);
+        visit_params(self.inner(), &mut replicated);
+        let averaged = match self.ranks.any(replicated.0) {
+            true => Err(TrainError::RankDevices),
+            false => self.ranks.average(self.inner(), grads, 1).map_err(TrainError::Unlike),
+        };
+        let fault = |error| self.journal().fault.get_or_insert(error).clone();
+        averaged.map_err(fault).ok()
     }
 
     /// Returns the model after a step, equal on all ranks.
     pub(super) fn equalized(self) -> Self {
         let ranks = self.ranks.clone();
         let next = self.map_inner(|inner| ranks.average_statistics(inner, 1));
-        if let Err(error) = next.compare_masks(&ranks) {
+        if next.is_updated()
+            && let Err(error) = next.compare_masks(&ranks)
+        {
             next.journal().fault.get_or_insert(error);
         }
         next
     }
 }
 
-/// One line for every mask.
-fn hashes(masks: MaskSummary) -> String {
-    masks.hashes.into_iter().map(|(name, hash)| format!("{hash} {name}\n")).collect()
+/// `true` if burn-train's `ddp` keeps replicas on several devices.
+struct Replicated(bool);
+
+impl VisitParams for Replicated {
+    fn float<const D: usize>(&mut self, _path: &Path, param: &Param<Tensor<D>>) {
+        let base = param.base();
+        self.0 |= base.is_autodiff() && base.is_distributed();
+    }
 }

@@ -148,7 +148,7 @@ impl<'a> Update<'a> {
             }
             let histogram = |weight: &&PlannedWeight| Ok(Histogram::of(&self.scores(weight)?));
             let histograms: Vec<Histogram> =
-                weights.iter().map(histogram).collect::<Result<_, _>>()?;
+                weights.iter().map(histogram).collect::<Result<_, TrainError>>()?;
             let spread = Distribution::by_score(&histograms, target, weights[0].cap);
             for (weight, wish) in weights.into_iter().zip(spread) {
                 let (name, view) = (weight.name.clone(), &weight.view);

@@ -1,0 +1,33 @@
+use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse_run::Metric;
+use burn_sparse_run::run::Results;
+use serde::Serialize;
+
+/// What a model in 8 bits had in f32, as its run recorded it: pruning's loss without that of quantization.
+#[derive(Debug, Serialize)]
+pub(crate) struct InF32 {
+    /// Metric of the pruned model.
+    pruned: Metric,
+    /// Metric of the dense model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dense: Option<Metric>,
+}
+
+impl InF32 {
+    /// Returns what the checkpoint's run recorded; `None` if its values are not in 8 bits.
+    pub(crate) fn of(checkpoint: &Checkpoint) -> Option<Self> {
+        let in_8_bits = checkpoint.packed().any(|(_, entry)| entry.scales.is_some());
+        let results = Results::of(checkpoint).filter(|_| in_8_bits)?;
+        Some(Self { pruned: results.metric, dense: results.dense_metric })
+    }
+
+    /// Returns a line of text.
+    pub(crate) fn line(&self) -> String {
+        let written = |metric: &Metric| Metric::written(&metric.name, metric.value);
+        let dense = self
+            .dense
+            .as_ref()
+            .map_or(String::new(), |dense| format!(", dense {}", written(dense)));
+        format!("in f32 {}{dense}\n", written(&self.pruned))
+    }
+}
