@@ -17,8 +17,6 @@ const SOON: Duration = Duration::from_secs(15);
 fn mpirun(folder: &Path) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
-    // A step and its files may take longer than the second that ranks have by default.
-    command.args(["--mca", "odls_base_sigkill_timeout", "10"]);
     command.current_dir(folder).env_remove("BURN_SPARSE_DATA").env_remove("RUST_LOG");
     command.env("BURN_SPARSE_COSTS", "built-in");
     command
@@ -90,6 +88,48 @@ fn one_rank_has_the_bits_of_a_process_alone_and_more_ranks_its_losses() {
         let (all, pruned) = (784 * 256 + 256 * 256 + 256 * 10 + 522, 784 * 256 + 256 * 256);
         assert_eq!(bytes("masked_traffic"), Some(4.0 * f64::from(all)));
         assert_eq!(bytes("packed_traffic"), Some(4.0 * f64::from(all - pruned + pruned / 4)));
+    }
+}
+
+#[test]
+fn every_option_of_training_repeats_on_ranks_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    let fixed =
+        "version = 1\ntask = \"glyphs-mlp\"\n[train]\nkeep_zeros = true\nprune_epochs = 1\n";
+    std::fs::write(folder.join("fixed.toml"), fixed).unwrap();
+    let calibrated = "calibrate={ samples = 64, score = \"obs\", repair = true }";
+    let options: [&[&str]; 3] = [
+        &[
+            "train.keep=best",
+            "train.patience=1",
+            "train.distill={ weight = 0.5 }",
+            "train.clip=0.1",
+        ],
+        &[
+            "train.micro_batch=8",
+            "train.freeze=[\"head.*\"]",
+            "prune.regrow={ fraction = 0.3, score = \"gradient\" }",
+        ],
+        &[calibrated, "prune.end=0 steps", "prune.every=1 steps"],
+    ];
+    for (number, options) in options.into_iter().enumerate() {
+        let sets: Vec<&str> = options.iter().flat_map(|set| ["--set", set]).collect();
+        let runs = [format!("first-{number}"), format!("second-{number}")];
+        let found = runs.each_ref().map(|run| trained(folder, 3, &short(run, &sets)));
+        assert_eq!(found[0]["layers"], found[1]["layers"], "{options:?}");
+        assert!(weights(folder, &runs[0]) == weights(folder, &runs[1]), "{options:?}");
+        // With fixed masks, from the checkpoint of the run.
+        let fixed = format!("fixed-{number}");
+        let fixed = ["train", "fixed.toml", "--json", "--from", &runs[0], "--run-dir", &fixed];
+        let fixed = trained(folder, 2, &fixed);
+        assert_eq!(fixed["sparsity"], 0.75);
+        let hashes = |report: &Value| -> Vec<Value> {
+            let layers = report["layers"].as_array().unwrap();
+            layers.iter().map(|layer| layer["mask_hash"].clone()).collect()
+        };
+        assert_eq!(hashes(&fixed), hashes(&found[0]));
     }
 }
 
@@ -242,6 +282,8 @@ fn a_signal_to_the_launcher_leaves_a_run_that_resumes() {
     recipe(folder, "dense_epochs = 1", "dense_epochs = 30");
     let long = ["--set", "train.dense_epochs=30"];
     let mut command = mpirun(folder);
+    // On a busy machine a step and its files may take longer than the second that ranks have by default.
+    command.args(["--mca", "odls_base_sigkill_timeout", "5"]);
     ranks(&mut command, 2, &short("cut", &long)).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let state = folder.join("cut/state.json");
