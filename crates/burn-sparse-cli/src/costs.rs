@@ -9,20 +9,31 @@ use crate::output;
 /// Installs the costs of this machine, which are measured the first time. `BURN_SPARSE_COSTS=built-in` keeps the costs
 /// that are built in, by which the same kernels are chosen on every machine.
 pub(crate) fn install() -> Result<(), CostsError> {
-    install_on(&Ranks::alone())
+    if let Some(costs) = chosen()? {
+        costs.install();
+    }
+    Ok(())
 }
 
 /// Installs the costs of rank 0's machine on all ranks: they run the same kernels, and do not measure at the same time.
 pub(crate) fn install_on(ranks: &Ranks) -> Result<(), CostsError> {
-    let costs = ranks.lead(|| match std::env::var("BURN_SPARSE_COSTS").as_deref() {
-        Err(_) | Ok("") => Ok(serde_json::to_vec(&of_this_machine())?),
-        Ok("built-in") => Ok(Vec::new()),
-        Ok(other) => Err(CostsError::Variable(other.into())),
-    })?;
-    if !costs.is_empty() {
-        serde_json::from_slice::<Costs>(&costs)?.install();
+    if ranks.size() == 1 {
+        return install();
+    }
+    let costs = ranks.lead(|| Ok::<_, CostsError>(serde_json::to_vec(&chosen()?)?))?;
+    if let Some(costs) = serde_json::from_slice::<Option<Costs>>(&costs)? {
+        costs.install();
     }
     Ok(())
+}
+
+/// Returns the costs to install; `None` for those that are built in.
+fn chosen() -> Result<Option<Costs>, CostsError> {
+    match std::env::var("BURN_SPARSE_COSTS").as_deref() {
+        Err(_) | Ok("") => Ok(Some(of_this_machine())),
+        Ok("built-in") => Ok(None),
+        Ok(other) => Err(CostsError::Variable(other.into())),
+    }
 }
 
 fn of_this_machine() -> Costs {

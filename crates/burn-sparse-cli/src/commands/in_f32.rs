@@ -3,7 +3,7 @@ use burn_sparse_run::Metric;
 use burn_sparse_run::run::Results;
 use serde::Serialize;
 
-/// What a model in 8 bits had in f32, as its run recorded it: pruning's loss without that of quantization.
+/// Metrics in f32 of a model in 8 bits, as its run recorded them: pruning's loss without that of quantization.
 #[derive(Debug, Serialize)]
 pub(crate) struct InF32 {
     /// Metric of the pruned model.

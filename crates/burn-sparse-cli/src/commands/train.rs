@@ -76,7 +76,7 @@ fn report(given: &Given, arguments: &TrainArguments, trained: &Trained) -> Resul
     if arguments.json { output::json(&report) } else { print(trained, &given.folder) }
 }
 
-/// What the arguments name.
+/// Inputs that the arguments name.
 struct Given {
     recipe: Recipe,
     devices: Vec<Device>,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use burn_sparse::distributed::{Communicator, Mpi, Ranks};
 
-use super::{count, rank};
+use super::count;
 use crate::failure::{Failure, Reported};
 use crate::output;
 
@@ -59,7 +59,7 @@ impl Launched {
         }
         if !mpi.have_all_failed() {
             if !self.ranks.is_first() {
-                output::note(&format!("error: rank {}: {error}", rank()));
+                output::note(&format!("error: rank {}: {error}", self.ranks.rank()));
             }
             mpi.abort();
         }

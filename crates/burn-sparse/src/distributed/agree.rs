@@ -21,7 +21,7 @@ impl Ranks {
         let all = self.gather(&message);
         let value = result?;
         match all.iter().position(|message| !message.is_empty()) {
-            Some(rank) => Err(failed(rank, &all[rank]).into()),
+            Some(rank) => Err(failed(rank, &all[rank][1..]).into()),
             None => Ok(value),
         }
     }
@@ -40,9 +40,13 @@ impl Ranks {
         let mut own = None;
         let message = match self.is_first().then(lead) {
             None => Vec::new(),
-            Some(Ok(bytes)) => [b"+", bytes.as_slice()].concat(),
+            // The mark is at the end: what goes before it, a whole model maybe, is not copied.
+            Some(Ok(mut bytes)) => {
+                bytes.push(b'+');
+                bytes
+            }
             Some(Err(error)) => {
-                let message = format!("!{error}").into_bytes();
+                let message = format!("{error}!").into_bytes();
                 own = Some(error);
                 message
             }
@@ -50,8 +54,8 @@ impl Ranks {
         let mut message = self.bytes_of_first(message);
         match own {
             Some(error) => Err(error),
-            None if message.first() == Some(&b'!') => Err(failed(0, &message).into()),
-            None => Ok(message.split_off(1)),
+            None if message.pop() == Some(b'!') => Err(failed(0, &message).into()),
+            None => Ok(message),
         }
     }
 
@@ -69,5 +73,5 @@ impl Ranks {
 }
 
 fn failed(rank: usize, message: &[u8]) -> RankFailed {
-    RankFailed { rank, reason: String::from_utf8_lossy(&message[1..]).into_owned() }
+    RankFailed { rank, reason: String::from_utf8_lossy(message).into_owned() }
 }

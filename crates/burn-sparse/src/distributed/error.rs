@@ -39,7 +39,7 @@ pub enum MpiError {
         "this MPI library supports {found} only; burn-sparse calls it from any thread, one at a time (MPI_THREAD_SERIALIZED)"
     )]
     Threads {
-        /// What it supports.
+        /// Supported level of threads.
         found: &'static str,
     },
 }

@@ -4,6 +4,7 @@ use burn::module::{Module, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
+use super::state::is_replicated;
 use super::{Sparse, TrainError};
 use crate::distributed::Ranks;
 use crate::params::{Path, VisitParams, visit_params};
@@ -33,15 +34,12 @@ impl<M: Module> Sparse<M> {
         }
         let here = self.check_updates().and_then(|()| Ok((self.step()?, self.masks()?)));
         let (step, masks) = ranks.agree(here)?;
-        let lines = |(name, hash): (&String, &String)| format!("{hash} {name}\n");
-        let text: String = masks.hashes.iter().map(lines).collect();
+        let line = |(name, hash): (&String, &String)| format!("{hash} {name}\n");
+        let text: String = masks.hashes.iter().map(line).collect();
         let all = ranks.gather(text.as_bytes());
-        let lines = |text: &Vec<u8>| -> Vec<String> {
-            String::from_utf8_lossy(text).lines().map(str::to_string).collect()
-        };
-        let all: Vec<Vec<String>> = all.iter().map(lines).collect();
+        let line = |rank: usize, at| all[rank].split(|&byte| byte == b'\n').nth(at);
         for (at, name) in masks.hashes.into_keys().enumerate() {
-            let differs = |&rank: &usize| all[rank].get(at) != all[0].get(at);
+            let differs = |&rank: &usize| line(rank, at) != line(0, at);
             let ranks: Vec<usize> = (1..all.len()).filter(differs).collect();
             if !ranks.is_empty() {
                 return Err(TrainError::Ranks { name, step, ranks });
@@ -88,7 +86,6 @@ struct Replicated(bool);
 
 impl VisitParams for Replicated {
     fn float<const D: usize>(&mut self, _path: &Path, param: &Param<Tensor<D>>) {
-        let base = param.base();
-        self.0 |= base.is_autodiff() && base.is_distributed();
+        self.0 |= is_replicated(&param.base());
     }
 }

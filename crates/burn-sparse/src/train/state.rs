@@ -28,6 +28,11 @@ pub(crate) fn gather<M: Module>(module: &M, names: &[&str]) -> BTreeMap<String, 
     gather.found
 }
 
+/// Returns `true` if other devices hold replicas of a weight that step on their own, as under burn-train's `ddp`.
+pub(super) fn is_replicated<const D: usize>(weight: &Tensor<D>) -> bool {
+    weight.is_autodiff() && weight.is_distributed()
+}
+
 struct Gather<'a> {
     names: &'a [&'a str],
     found: BTreeMap<String, WeightState>,
@@ -39,7 +44,7 @@ impl VisitParams for Gather<'_> {
         if self.names.contains(&name.as_str()) {
             let base = param.base();
             let state = self.found.entry(name).or_default();
-            state.replicated = base.is_autodiff() && base.is_distributed();
+            state.replicated = is_replicated(&base);
             let data = base.into_data().convert::<f32>();
             state.base = data.try_into_vec().unwrap_or_default();
         }
