@@ -9,7 +9,7 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [(&str, &str); 11] = built_in!(
+const BUILT_IN: [(&str, &str); 12] = built_in!(
     "quickstart",
     "mnist-mlp-unstructured",
     "mnist-mlp-balanced",
@@ -20,6 +20,7 @@ const BUILT_IN: [(&str, &str); 11] = built_in!(
     "lstm-lm-balanced",
     "minilm-sts-balanced",
     "minilm-sts-shfl-bw",
+    "smollm2-balanced",
     "translation-shfl-bw",
 );
 

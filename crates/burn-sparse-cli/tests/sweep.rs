@@ -236,3 +236,39 @@ fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
         run(folder, &["sweep", "recipe.toml", "--patterns", "unstructured", "--write", "x"]);
     assert_eq!(alone.status.code(), Some(2));
 }
+
+#[test]
+fn a_budget_that_no_sparsities_keep_is_refused_with_the_times_it_was_measured_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    let sweep = ["sweep", "recipe.toml", "--sensitivity", "--run-dir", "grid"];
+    let grid = ["--patterns", "balanced(block=16)", "--sparsities", "0.5,0.75"];
+    let common = [&sweep[..], &grid, &["--json", "--write", "fast.toml"]].concat();
+    let refused = run(folder, &[&common[..], &["--budget", "1us", "--batch", "4"]].concat());
+    assert_refused(&refused, &["the budget is 1 us", "at its fastest", "allow more time"]);
+    assert!(!folder.join("fast.toml").exists());
+    let found = std::fs::read(folder.join("grid/sensitivity.json")).unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
+    assert_eq!(found["latency"]["batch"], 4);
+    assert!(found["latency"]["dense_us"].as_f64().unwrap() > 0.0, "{found}");
+    for trial in found["trials"].as_array().unwrap() {
+        let (time, error) = (&trial["time"], trial["error"].as_f64().unwrap());
+        assert!(time["dense_us"].as_f64().unwrap() > 0.0, "{trial}");
+        assert!(time["sparse_us"].as_f64().unwrap() > 0.0, "{trial}");
+        assert!(error > 0.0 && error < 2.0, "{trial}");
+    }
+    // The dense model is slower than that anyway.
+    let refused = run(folder, &[&common[..], &["--budget", "60s"]].concat());
+    assert_refused(&refused, &["nothing needs to be pruned"]);
+    for wrong in [
+        &["--budget", "4"][..],
+        &["--speedup", "0.5"],
+        &["--speedup", "2", "--budget", "1ms"],
+        &["--speedup", "2", "--allow", "0.1"],
+        &["--batch", "4"],
+    ] {
+        let bad = run(folder, &[&common[..], wrong].concat());
+        assert_eq!(bad.status.code(), Some(2), "{wrong:?}");
+    }
+}

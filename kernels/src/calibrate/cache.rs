@@ -5,7 +5,7 @@ use crate::cost::{Costs, Tables};
 use crate::cpu::Isa;
 
 /// Version of the kernels; tables measured with other versions are not used.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 9");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 10");
 
 impl Costs {
     /// Measures this machine, which takes about three seconds.

@@ -136,7 +136,7 @@ fn cells(
 
 /// Returns every layout that fits this number of columns, in the order of their curves.
 fn layouts(cols: usize) -> impl IntoIterator<Item = Layout> {
-    let grouped = VECTORS.map(|(vector, _)| Layout::Grouped { vector });
+    let grouped = VECTORS.map(|(vector, ..)| Layout::Grouped { vector });
     // Blocks that fill a table; `weight` sets how many weights of each block are kept.
     let balanced = BLOCKS.map(|(block, _)| Layout::Balanced { block, kept: 0 });
     let whole = move |layout: &Layout| match *layout {
@@ -146,11 +146,10 @@ fn layouts(cols: usize) -> impl IntoIterator<Item = Layout> {
     grouped.into_iter().chain(balanced).chain([Layout::Rows]).filter(whole)
 }
 
-/// Returns `true` if a kernel is timed on this layout. Some kernels have a single curve for all vectors or blocks
-/// because they fill their registers with each.
+/// Returns `true` if a kernel is timed on this layout. One has a single curve for all blocks because it fills its
+/// registers with each.
 fn once(kernel: CpuKernel, layout: Layout) -> bool {
     match (kernel, layout) {
-        (CpuKernel::Decode, Layout::Grouped { vector }) => vector == 32,
         (CpuKernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0].0,
         _ => true,
     }

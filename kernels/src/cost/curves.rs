@@ -22,10 +22,13 @@ pub(crate) const DENSE: &str = "dense";
 /// Bytes of a weight up to which the measured coefficients hold: all of them stay in a cache between two calls.
 pub(crate) const CACHED: usize = 4 << 20;
 
-/// Vectors whose groups are measured separately, each with the minimum number of rows: shorter ones fill fewer
-/// registers of a tile.
-pub(crate) const VECTORS: [(usize, &str); 3] =
-    [(4, "grouped-4-tiles"), (8, "grouped-8-tiles"), (32, "grouped-32-tiles")];
+/// Vectors whose groups are measured separately, each with the minimum number of rows, in tiles and in decode: shorter
+/// ones fill fewer registers of a tile, and in decode a part of one.
+pub(crate) const VECTORS: [(usize, &str, &str); 3] = [
+    (4, "grouped-4-tiles", "grouped-4-decode"),
+    (8, "grouped-8-tiles", "grouped-8-decode"),
+    (32, "grouped-32-tiles", "grouped-32-decode"),
+];
 
 /// Blocks whose look-up is measured separately, each with the maximum number of columns: the longest of each kind of
 /// look-up table.
@@ -39,9 +42,10 @@ pub(crate) const BLOCKS: [(usize, &str); 4] = [
 /// Returns the name of the curve of a kernel on a layout.
 pub(crate) fn subject(kernel: CpuKernel, layout: Layout) -> &'static str {
     match (layout, kernel) {
-        (Layout::Grouped { .. }, CpuKernel::Decode) => "grouped-decode",
-        (Layout::Grouped { vector }, _) => {
-            VECTORS.iter().rev().find(|(from, _)| *from <= vector).unwrap_or(&VECTORS[0]).1
+        (Layout::Grouped { vector }, kernel) => {
+            let (_, tiles, decode) =
+                VECTORS.iter().rev().find(|(from, ..)| *from <= vector).unwrap_or(&VECTORS[0]);
+            if kernel == CpuKernel::Decode { decode } else { tiles }
         }
         (Layout::Balanced { block, .. }, CpuKernel::LookUp) => {
             BLOCKS.iter().find(|(up_to, _)| block <= *up_to).unwrap_or(&BLOCKS[3]).1

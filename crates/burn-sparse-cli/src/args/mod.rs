@@ -5,7 +5,9 @@ mod values;
 use burn_sparse::checkpoint::{FloatType, ValueType};
 use clap::ValueEnum;
 
-pub(crate) use values::{Patterns, batch, budget, distribution, method, patterns, shape};
+pub(crate) use values::{
+    Patterns, batch, budget, distribution, latency, method, patterns, shape, speedup,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {

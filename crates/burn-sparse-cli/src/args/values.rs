@@ -51,6 +51,21 @@ pub(crate) fn budget(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time, as in 30s or 2m".into())
 }
 
+/// Parses `800us`, `4ms`, or `0.5s`.
+pub(crate) fn latency(text: &str) -> Result<Duration, String> {
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let found = units.into_iter().find_map(|(unit, seconds)| {
+        let number = text.trim().strip_suffix(unit)?.trim().parse::<f64>().ok()?;
+        Duration::try_from_secs_f64(number * seconds).ok().filter(|time| !time.is_zero())
+    });
+    found.ok_or_else(|| "expected a time, as in 800us, 4ms or 0.5s".into())
+}
+
+pub(crate) fn speedup(text: &str) -> Result<f64, String> {
+    let times = text.trim().parse::<f64>().ok().filter(|times| *times > 1.0 && times.is_finite());
+    times.ok_or_else(|| "expected a number above 1, as in 2.0".into())
+}
+
 pub(crate) fn shape(text: &str) -> Result<(usize, usize), String> {
     let side = |part: &str| part.trim().parse::<usize>().ok().filter(|&n| n > 0);
     text.split_once('x')
@@ -66,6 +81,16 @@ pub(crate) fn batch(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_latency_has_a_unit() {
+        for (text, microseconds) in [("800us", 800), ("4 ms", 4000), ("0.5s", 500_000)] {
+            assert_eq!(latency(text), Ok(Duration::from_micros(microseconds)), "{text}");
+        }
+        for text in ["", "4", "ms", "-4ms", "0ms", "4min", "NaNs", "infs"] {
+            latency(text).unwrap_err();
+        }
+    }
 
     #[test]
     fn commas_inside_parentheses_belong_to_a_pattern() {

@@ -112,19 +112,9 @@ impl TaskVisitor for Measure<'_> {
             let given: Vec<(usize, KernelInput)> = given.collect();
             let Some((_, first)) = given.first() else { continue };
             let (packed, pattern, float) = (&entry.packed, entry.pattern, entry.float);
-            let bench = match first {
-                KernelInput::Tokens(_) => Bench::new(packed, pattern, float, device),
-                KernelInput::Pictures { shape: [_, channels, height, width], window } => {
-                    let picture = [*channels, *height, *width];
-                    Bench::conv2d(packed, pattern, float, device, picture, *window)
-                }
-            };
+            let bench = Bench::for_input(packed, pattern, float, device, first);
             for (batch, input) in given {
-                let inputs = match input {
-                    KernelInput::Tokens(tokens) => tokens,
-                    KernelInput::Pictures { shape: [pictures, ..], .. } => pictures,
-                };
-                alone.push(Alone { name: name.into(), batch, row: bench.row(inputs)? });
+                alone.push(Alone { name: name.into(), batch, row: bench.row(input.inputs())? });
             }
         }
         let most = by_batch.into_iter().max_by_key(|&(batch, _)| batch);

@@ -1,5 +1,9 @@
 use burn::module::Module;
-use burn_sparse::pattern::{Distribution, Pattern};
+use burn::tensor::Device;
+use burn_sparse::measure::{Bench, alternate};
+use burn_sparse::nn::{KernelInput, record_dispatch};
+use burn_sparse::pattern::format::FloatType;
+use burn_sparse::pattern::{Distribution, Packed, Pattern};
 use burn_sparse::prune::{Horizon, Moment, Plan, PruneConfig, Ramp, Regrow, Score};
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +23,29 @@ pub struct Sensitivity {
     pub dense: Metric,
     /// `true` if a lower metric is better.
     pub lower_is_better: bool,
-    /// Trials of every weight under every pattern at every sparsity.
+    /// Latency of the dense model, if times were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<DenseLatency>,
+    /// Trials of every weight under every pattern at every sparsity, weight by weight.
     pub trials: Vec<Trial>,
+}
+
+/// Latency of the dense model on a batch, until its outputs are read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DenseLatency {
+    /// Number of samples of the batch.
+    pub batch: usize,
+    /// Median microseconds.
+    pub dense_us: f64,
+}
+
+/// Median microseconds of a layer, on the input that a batch of the model gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LayerTime {
+    /// With the dense weight.
+    pub dense_us: f64,
+    /// With the packed weight.
+    pub sparse_us: f64,
 }
 
 /// Result of pruning one weight alone.
@@ -38,10 +63,19 @@ pub struct Trial {
     pub value: f64,
     /// Loss compared to the dense model; negative if the metric is better.
     pub loss: f64,
+    /// Mean squared difference of the model's outputs from the dense model's, relative to the mean square of those.
+    pub error: f64,
+    /// Times of the weight's layer, if times were measured and the layer runs packed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<LayerTime>,
 }
 
+/// Number of test samples whose outputs are compared.
+const COMPARED: usize = 64;
+
 /// Prunes every weight that the recipe prunes alone, in the dense model of its first seed, which is trained first if
-/// necessary.
+/// necessary. With a `batch`, also times the dense model on so many samples, and every layer with its dense and its packed
+/// weight on the input that it has then: [`Sensitivity::within`] needs these.
 ///
 /// Returns `None` if the observer interrupted it. Calls `watch` for every finished run and every trial.
 ///
@@ -50,6 +84,7 @@ pub struct Trial {
 pub fn sensitivity<T: Task>(
     task: &T,
     sweep: &Sweep,
+    batch: Option<usize>,
     place: SweepPlace<'_>,
     observer: &mut dyn Observer,
     watch: &mut dyn FnMut(SensitivityEvent<'_>),
@@ -71,6 +106,17 @@ pub fn sensitivity<T: Task>(
     let data = source.load(task, sweep.recipe.seed)?;
     let model = dense.checkpoint.load_dense(fresh)?;
     let lower_is_better = task.lower_is_better();
+    let outputs = |model: &T::Model, samples| task.outputs(&data, model, samples, place.device);
+    let plain = model.valid();
+    let samples = COMPARED.min(task.test_len(&data));
+    let expected = outputs(&plain, samples);
+    let batch = batch.map(|batch| batch.min(task.test_len(&data)));
+    let latency = batch.map(|batch| {
+        let pass = |repeats: usize| (0..repeats).for_each(|_| drop(outputs(&plain, batch)));
+        let [seconds] = alternate(1, [&pass]);
+        DenseLatency { batch, dense_us: 1e6 * seconds }
+    });
+    let mut times = Times { device: place.device, found: Vec::new() };
     let mut trials = Vec::new();
     for planned in grid {
         if observer.interrupted() {
@@ -78,17 +124,69 @@ pub fn sensitivity<T: Task>(
         }
         let plan = planned.plan(&sweep.recipe, &model)?;
         let pruned = plan.attach(model.clone())?.finish()?;
-        let value = task.evaluate(&data, &pruned.model().valid(), place.device)?.value;
+        let alone = pruned.model().valid();
+        let value = task.evaluate(&data, &alone, place.device)?.value;
         let worse =
             if lower_is_better { value - dense.metric.value } else { dense.metric.value - value };
-        let (pattern, target) = (planned.pattern.to_string(), planned.target);
-        let sparsity = pruned.sparsity();
-        let trial = Trial { name: planned.name, pattern, target, sparsity, value, loss: worse };
+        let (pattern, sparsity) = (planned.pattern, pruned.sparsity());
+        let time = match (batch, pruned.packed().values().next()) {
+            (Some(batch), Some(weight)) => {
+                let packed = pruned.pack().valid();
+                let (_, ran) = record_dispatch(|| outputs(&packed, batch));
+                ran.first().map(|ran| times.of(weight, pattern, ran.input)).transpose()?
+            }
+            _ => None,
+        };
+        let trial = Trial {
+            name: planned.name,
+            pattern: pattern.to_string(),
+            target: planned.target,
+            sparsity,
+            value,
+            loss: worse,
+            error: difference(&expected, &outputs(&alone, samples)),
+            time,
+        };
         watch(SensitivityEvent::Trial(&trial));
         trials.push(trial);
     }
     let task = sweep.recipe.task.clone();
-    Ok(Some(Sensitivity { task, dense: dense.metric, lower_is_better, trials }))
+    Ok(Some(Sensitivity { task, dense: dense.metric, lower_is_better, latency, trials }))
+}
+
+/// Times of layers, each kind of which is measured once.
+struct Times<'a> {
+    device: &'a Device,
+    found: Vec<(Kind, LayerTime)>,
+}
+
+/// What the time of a layer depends on: rows, columns, kept weights, pattern, and input.
+type Kind = (usize, usize, usize, Pattern, KernelInput);
+
+impl Times<'_> {
+    fn of(
+        &mut self,
+        weight: &Packed,
+        pattern: Pattern,
+        input: KernelInput,
+    ) -> Result<LayerTime, RunError> {
+        let kind = (weight.rows(), weight.cols(), weight.mask().kept(), pattern, input);
+        if let Some((_, time)) = self.found.iter().find(|(known, _)| *known == kind) {
+            return Ok(*time);
+        }
+        let row = Bench::for_input(weight, pattern, FloatType::F32, self.device, &input)
+            .row(input.inputs())?;
+        let time = LayerTime { dense_us: row.dense_us, sparse_us: row.sparse_us };
+        self.found.push((kind, time));
+        Ok(time)
+    }
+}
+
+/// Returns the mean squared difference, relative to the mean square of what was expected.
+fn difference(expected: &[f32], found: &[f32]) -> f64 {
+    let square = |value: f32| f64::from(value) * f64::from(value);
+    let off: f64 = expected.iter().zip(found).map(|(a, b)| square(a - b)).sum();
+    off / expected.iter().map(|&value| square(value)).sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
 /// Progress of [`sensitivity`].
@@ -105,24 +203,36 @@ impl Sensitivity {
     /// that lose more at every sparsity stay dense; returns `None` if all do. Other keys are those of the recipe's first
     /// table, except for those that need several weights: a global distribution, and grow-and-prune.
     pub fn recipe(&self, recipe: &Recipe, allowed: f64) -> Option<Recipe> {
-        let mut tables: Vec<PruneConfig> = Vec::new();
+        let mut chosen: Vec<&Trial> = Vec::new();
         for trial in self.trials.iter().filter(|trial| trial.loss <= allowed) {
-            let Ok(pattern) = trial.pattern.parse::<Pattern>() else { continue };
-            let first = recipe.prune.first()?.clone();
-            let regrow = match first.regrow() {
-                Regrow::GrowAndPrune(_) => Regrow::Never,
-                other => other,
-            };
-            let table = alone(first, &trial.name).with_regrow(regrow);
-            let table = table.with_pattern(pattern, trial.target);
-            match tables.iter_mut().find(|old| old.params() == table.params()) {
-                Some(old) if old.target() < table.target() => *old = table,
+            match chosen.iter_mut().find(|old| old.name == trial.name) {
+                Some(old) if old.target < trial.target => *old = trial,
                 Some(_) => {}
-                None => tables.push(table),
+                None => chosen.push(trial),
             }
         }
-        (!tables.is_empty()).then(|| Recipe { prune: tables, ..recipe.clone() })
+        one_table_each(recipe, chosen.into_iter())
     }
+}
+
+/// Returns the recipe with one table for each trial, at its pattern and sparsity; `None` without any. Other keys are those of
+/// the recipe's first table.
+pub(super) fn one_table_each<'a>(
+    recipe: &Recipe,
+    trials: impl Iterator<Item = &'a Trial>,
+) -> Option<Recipe> {
+    let first = recipe.prune.first()?;
+    let regrow = match first.regrow() {
+        Regrow::GrowAndPrune(_) => Regrow::Never,
+        other => other,
+    };
+    let table = |trial: &Trial| {
+        let pattern = trial.pattern.parse::<Pattern>().ok()?;
+        let table = alone(first.clone(), &trial.name).with_regrow(regrow);
+        Some(table.with_pattern(pattern, trial.target))
+    };
+    let tables: Vec<PruneConfig> = trials.filter_map(table).collect();
+    (!tables.is_empty()).then(|| Recipe { prune: tables, ..recipe.clone() })
 }
 
 /// Restricts a rule to one weight.

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::alternate::alternate;
 use super::layer::{Layer, LayerKind};
 use super::training::{Passes, outputs, steps};
-use crate::nn::record_dispatch;
+use crate::nn::{KernelInput, record_dispatch};
 
 /// Bytes of packed weights that a GPU cycles through: more than its last-level cache, which would otherwise serve the
 /// weights of one layer again and again.
@@ -150,6 +150,25 @@ impl Bench {
         let cols = picture[0] * window.kernel[0] * window.kernel[1];
         assert_eq!(packed.cols(), cols, "columns of the packed weight");
         Self::of(LayerKind::Conv2d(picture, window), packed, pattern, float.into(), device)
+    }
+
+    /// Prepares the layer that had this input in a model: a linear one, or a convolution.
+    ///
+    /// # Panics
+    /// As [`Self::conv2d`].
+    pub fn for_input(
+        packed: &Packed,
+        pattern: Pattern,
+        float: FloatType,
+        device: &Device,
+        input: &KernelInput,
+    ) -> Self {
+        match *input {
+            KernelInput::Tokens(_) => Self::new(packed, pattern, float, device),
+            KernelInput::Pictures { shape: [_, channels, height, width], window } => {
+                Self::conv2d(packed, pattern, float, device, [channels, height, width], window)
+            }
+        }
     }
 
     fn of(

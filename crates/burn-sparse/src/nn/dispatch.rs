@@ -32,6 +32,14 @@ pub enum KernelInput {
 }
 
 impl KernelInput {
+    /// Returns the number of tokens or images.
+    pub fn inputs(&self) -> usize {
+        match *self {
+            Self::Tokens(tokens) => tokens,
+            Self::Pictures { shape: [pictures, ..], .. } => pictures,
+        }
+    }
+
     /// Returns the number of tokens; for images, the number of pixels of the output.
     pub fn tokens(&self) -> usize {
         match self {

@@ -1,5 +1,5 @@
 //! Decode kernel of the grouped layout for a few tokens: every weight is read once, vectors run along the rows of a
-//! group, and each input is one broadcast.
+//! group, and each input is one broadcast. Groups that fill a part of a vector share it, column beside column.
 
 use crate::Layout;
 use crate::cpu::parallel::{Shared, for_each_range, team};
@@ -9,7 +9,14 @@ use crate::cpu::{Store, Value, Weight};
 /// Maximum number of tokens whose sums fit in registers.
 const TOKENS: usize = 8;
 
-/// Returns `true` if vectors of this instruction set fill the groups and the tokens fit in registers.
+/// Largest number of floats in the sums of a token: two vectors of any set.
+const MOST: usize = 32;
+
+/// Largest number of columns that share a vector: each takes a broadcast of its own.
+const BESIDE: usize = 4;
+
+/// Returns `true` if groups fill vectors of this instruction set, or a half or quarter of one, and the tokens fit in
+/// registers.
 pub(crate) fn fits(vector: usize, n: usize, isa: Isa) -> bool {
     struct Lanes;
     impl Work for Lanes {
@@ -18,7 +25,9 @@ pub(crate) fn fits(vector: usize, n: usize, isa: Isa) -> bool {
             S::LANES
         }
     }
-    n <= TOKENS && vector.is_multiple_of(dispatch(isa, Lanes))
+    let lanes = dispatch(isa, Lanes);
+    let whole = vector.is_multiple_of(lanes);
+    n <= TOKENS && (whole || [2, BESIDE].map(|columns| columns * vector).contains(&lanes))
 }
 
 pub(crate) fn run<V: Value>(
@@ -78,62 +87,141 @@ impl<V: Value> Decode<'_, V> {
         unsafe {
             if self.vector.is_multiple_of(2 * S::LANES) {
                 self.vectors::<S, T, CHAINS, 2>();
-            } else {
+            } else if self.vector.is_multiple_of(S::LANES) {
                 self.vectors::<S, T, CHAINS, 1>();
+            } else if 2 * self.vector == S::LANES {
+                self.beside::<S, T, CHAINS, 2>();
+            } else {
+                self.beside::<S, T, CHAINS, BESIDE>();
             }
         }
     }
 
+    /// Returns the kept columns of a group, their values, and its rows.
+    fn group(&self, group: usize) -> (&[i32], *const V, &[i32]) {
+        let weight = self.weight;
+        let [start, end] = [group, group + 1].map(|group| weight.offsets[group] as usize);
+        let places = group * self.vector..((group + 1) * self.vector).min(weight.rows);
+        let values = weight.values[start * self.vector..].as_ptr();
+        (&weight.columns[start..end], values, &weight.order[places])
+    }
+
+    /// Groups of whole vectors, `U` of them at a time.
     #[inline(always)]
     unsafe fn vectors<S: Simd, const T: usize, const CHAINS: usize, const U: usize>(&self) {
-        let (weight, cols) = (self.weight, self.weight.cols);
         for group in self.groups.clone() {
-            let columns =
-                &weight.columns[weight.offsets[group] as usize..weight.offsets[group + 1] as usize];
-            let rows =
-                &weight.order[group * self.vector..((group + 1) * self.vector).min(weight.rows)];
+            let (columns, values, rows) = self.group(group);
             for lane in (0..rows.len()).step_by(U * S::LANES) {
-                let start = weight.offsets[group] as usize * self.vector + lane;
-                // SAFETY: columns were checked against `cols`, so `x[token][column]` exists; the values of a group are
+                // SAFETY: columns were checked, so `x[token][column]` exists; the values of a group are
                 // `columns.len() · vector` floats, and these are whole vectors of them.
                 unsafe {
                     let mut sums = [[[S::zero(); U]; T]; CHAINS];
-                    let mut values = weight.values.as_ptr().add(start);
+                    let mut values = values.add(lane);
                     let mut chunks = columns.chunks_exact(CHAINS);
                     for chunk in &mut chunks {
                         for (chain, &column) in chunk.iter().enumerate() {
-                            self.column::<S, T, U>(column, cols, values, &mut sums[chain]);
+                            self.column::<S, T, U>(column, values, &mut sums[chain]);
                             values = values.add(self.vector);
                         }
                     }
                     for &column in chunks.remainder() {
-                        self.column::<S, T, U>(column, cols, values, &mut sums[0]);
+                        self.column::<S, T, U>(column, values, &mut sums[0]);
                         values = values.add(self.vector);
                     }
                     let rows = &rows[lane..rows.len().min(lane + U * S::LANES)];
-                    // Rows are scattered in the output, so the bias of each lane is gathered first.
-                    let mut bias = [0.0_f32; 64];
-                    for (bias, &row) in bias.iter_mut().zip(rows) {
-                        *bias = self.store.bias(row as usize);
-                    }
+                    let bias = self.bias(rows);
                     for token in 0..T {
-                        let mut buffer = [0.0_f32; 64];
+                        let mut buffer = [0.0_f32; MOST];
                         for v in 0..U {
                             let mut sum = sums[0][token][v];
                             for chain in &sums[1..] {
                                 sum = S::add(sum, chain[token][v]);
                             }
-                            sum = S::add(sum, S::load(bias.as_ptr().add(v * S::LANES)));
-                            let sum = self.store.activate::<S>(sum, true);
                             S::store(buffer.as_mut_ptr().add(v * S::LANES), sum);
                         }
-                        self.store.finish::<S>(buffer.as_mut_ptr(), U * S::LANES);
-                        let y = self.y.get().add(token * weight.rows);
-                        for (&row, &sum) in rows.iter().zip(&buffer) {
-                            *y.add(row as usize) = sum;
-                        }
+                        self.put::<S, U>(token, rows, &bias, &mut buffer);
                     }
                 }
+            }
+        }
+    }
+
+    /// Groups that fill the `C`th part of a vector: `C` columns at a time, one beside the other.
+    #[inline(always)]
+    unsafe fn beside<S: Simd, const T: usize, const CHAINS: usize, const C: usize>(&self) {
+        let cols = self.weight.cols;
+        for group in self.groups.clone() {
+            let (columns, values, rows) = self.group(group);
+            // SAFETY: as in `vectors`; `C` columns of a group are one vector of values.
+            unsafe {
+                let mut sums = [[S::zero(); T]; CHAINS];
+                let mut at = values;
+                let mut chunks = columns.chunks_exact(C * CHAINS);
+                for chunk in &mut chunks {
+                    for (chain, columns) in chunk.chunks_exact(C).enumerate() {
+                        self.columns::<S, T, C>(columns, at, &mut sums[chain]);
+                        at = at.add(S::LANES);
+                    }
+                }
+                let mut chunks = chunks.remainder().chunks_exact(C);
+                for columns in &mut chunks {
+                    self.columns::<S, T, C>(columns, at, &mut sums[0]);
+                    at = at.add(S::LANES);
+                }
+                let rest = chunks.remainder();
+                let bias = self.bias(rows);
+                for token in 0..T {
+                    let mut buffer = [0.0_f32; MOST];
+                    let mut sum = sums[0][token];
+                    for chain in &sums[1..] {
+                        sum = S::add(sum, chain[token]);
+                    }
+                    S::store(buffer.as_mut_ptr(), sum);
+                    for row in 0..self.vector {
+                        for column in 1..C {
+                            buffer[row] += buffer[column * self.vector + row];
+                        }
+                        for (i, &column) in rest.iter().enumerate() {
+                            let x = *self.x.as_ptr().add(token * cols + column as usize);
+                            buffer[row] += (*at.add(i * self.vector + row)).widen() * x;
+                        }
+                    }
+                    self.put::<S, 1>(token, rows, &bias, &mut buffer);
+                }
+            }
+        }
+    }
+
+    /// Returns the biases of rows, which are scattered.
+    #[inline(always)]
+    fn bias(&self, rows: &[i32]) -> [f32; MOST] {
+        let mut bias = [0.0; MOST];
+        for (bias, &row) in bias.iter_mut().zip(rows) {
+            *bias = self.store.bias(row as usize);
+        }
+        bias
+    }
+
+    /// Writes the outputs of a token for rows of `U` vectors, from their sums.
+    #[inline(always)]
+    unsafe fn put<S: Simd, const U: usize>(
+        &self,
+        token: usize,
+        rows: &[i32],
+        bias: &[f32; MOST],
+        sums: &mut [f32; MOST],
+    ) {
+        // SAFETY: `U` vectors are at most `MOST` floats; every row is one of the output's, and this group's alone.
+        unsafe {
+            for v in 0..U {
+                let at = v * S::LANES;
+                let sum = S::add(S::load(sums.as_ptr().add(at)), S::load(bias.as_ptr().add(at)));
+                S::store(sums.as_mut_ptr().add(at), self.store.activate::<S>(sum, true));
+            }
+            self.store.finish::<S>(sums.as_mut_ptr(), U * S::LANES);
+            let y = self.y.get().add(token * self.weight.rows);
+            for (&row, &sum) in rows.iter().zip(sums.iter()) {
+                *y.add(row as usize) = sum;
             }
         }
     }
@@ -143,7 +231,6 @@ impl<V: Value> Decode<'_, V> {
     unsafe fn column<S: Simd, const T: usize, const U: usize>(
         &self,
         column: i32,
-        cols: usize,
         values: *const V,
         sums: &mut [[S::F; U]; T],
     ) {
@@ -154,10 +241,36 @@ impl<V: Value> Decode<'_, V> {
                 *w = V::load::<S>(values.add(v * S::LANES));
             }
             for (token, sums) in sums.iter_mut().enumerate() {
-                let x = S::splat(*self.x.as_ptr().add(token * cols + column as usize));
+                let x = S::splat(*self.x.as_ptr().add(token * self.weight.cols + column as usize));
                 for v in 0..U {
                     sums[v] = S::fma(w[v], x, sums[v]);
                 }
+            }
+        }
+    }
+
+    /// Adds `C` kept columns to the sums of all tokens, each in its part of the vectors.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const T: usize, const C: usize>(
+        &self,
+        columns: &[i32],
+        values: *const V,
+        sums: &mut [S::F; T],
+    ) {
+        // SAFETY: the caller checked the columns and the range of `values`.
+        unsafe {
+            let w = V::load::<S>(values);
+            for (token, sum) in sums.iter_mut().enumerate() {
+                let x = self.x.as_ptr().add(token * self.weight.cols);
+                // Compiles to broadcasts and inserts; no lane goes through memory.
+                let mut lanes = [0.0_f32; 16];
+                for (part, &column) in columns.iter().enumerate().take(C) {
+                    let x = *x.add(column as usize);
+                    for lane in 0..S::LANES / C {
+                        lanes[part * (S::LANES / C) + lane] = x;
+                    }
+                }
+                *sum = S::fma(w, S::load(lanes.as_ptr()), *sum);
             }
         }
     }

@@ -1,9 +1,10 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use burn_sparse_run::sweep::{Method, Shard};
 use clap::Args;
 
-use crate::args::{Patterns, method, patterns};
+use crate::args::{Patterns, batch, latency, method, patterns, speedup};
 
 #[derive(Debug, Args)]
 pub(crate) struct SweepArguments {
@@ -30,12 +31,21 @@ pub(crate) struct SweepArguments {
     #[arg(long, conflicts_with = "methods")]
     pub(crate) sensitivity: bool,
     /// With --sensitivity: write a recipe with a table for every weight, at the highest sparsity at which it loses at
-    /// most --allow.
+    /// most --allow, or at the sparsity that a --budget or --speedup leaves it.
     #[arg(long, value_name = "FILE", requires = "sensitivity")]
     pub(crate) write: Option<PathBuf>,
     /// Loss of the metric that a weight may cause, in the unit of the metric: 0.002 of accuracy is 0.2 points.
-    #[arg(long, default_value_t = 0.002, requires = "write")]
+    #[arg(long, default_value_t = 0.002, requires = "write", conflicts_with = "time")]
     pub(crate) allow: f64,
+    /// Time that the model may take for a batch, as in 800us or 4ms: weights that change the outputs least are pruned most.
+    #[arg(long, value_name = "TIME", value_parser = latency, group = "time", requires = "write")]
+    pub(crate) budget: Option<Duration>,
+    /// The same as a multiple of the dense model's speed, as in 2.0.
+    #[arg(long, value_name = "TIMES", value_parser = speedup, group = "time", requires = "write")]
+    pub(crate) speedup: Option<f64>,
+    /// Number of samples of the batch that --budget or --speedup is for.
+    #[arg(long, default_value_t = 1, value_parser = batch, requires = "time")]
+    pub(crate) batch: usize,
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
