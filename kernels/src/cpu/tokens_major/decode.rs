@@ -156,19 +156,18 @@ impl<V: Value> Decode<'_, V> {
             unsafe {
                 let mut sums = [[S::zero(); T]; CHAINS];
                 let mut at = values;
-                let mut chunks = columns.chunks_exact(C * CHAINS);
+                let (columns, rest) = columns.as_chunks::<C>();
+                let mut chunks = columns.chunks_exact(CHAINS);
                 for chunk in &mut chunks {
-                    for (chain, columns) in chunk.chunks_exact(C).enumerate() {
+                    for (chain, columns) in chunk.iter().enumerate() {
                         self.columns::<S, T, C>(columns, at, &mut sums[chain]);
                         at = at.add(S::LANES);
                     }
                 }
-                let mut chunks = chunks.remainder().chunks_exact(C);
-                for columns in &mut chunks {
+                for columns in chunks.remainder() {
                     self.columns::<S, T, C>(columns, at, &mut sums[0]);
                     at = at.add(S::LANES);
                 }
-                let rest = chunks.remainder();
                 let bias = self.bias(rows);
                 for token in 0..T {
                     let mut buffer = [0.0_f32; MOST];
@@ -253,7 +252,7 @@ impl<V: Value> Decode<'_, V> {
     #[inline(always)]
     unsafe fn columns<S: Simd, const T: usize, const C: usize>(
         &self,
-        columns: &[i32],
+        columns: &[i32; C],
         values: *const V,
         sums: &mut [S::F; T],
     ) {
@@ -264,7 +263,7 @@ impl<V: Value> Decode<'_, V> {
                 let x = self.x.as_ptr().add(token * self.weight.cols);
                 // Compiles to broadcasts and inserts; no lane goes through memory.
                 let mut lanes = [0.0_f32; 16];
-                for (part, &column) in columns.iter().enumerate().take(C) {
+                for (part, &column) in columns.iter().enumerate() {
                     let x = *x.add(column as usize);
                     for lane in 0..S::LANES / C {
                         lanes[part * (S::LANES / C) + lane] = x;
