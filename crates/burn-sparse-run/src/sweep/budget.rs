@@ -5,10 +5,10 @@ use super::Sensitivity;
 use super::sensitivity::Trial;
 use crate::recipe::Recipe;
 
-/// Largest number of units of time by which rounding up may raise the time of one weight.
+/// Least number of units of time that a budget is divided into.
 const UNITS: usize = 10_000;
 
-/// The same for all weights together: half a percent of the budget.
+/// The same for each weight: rounding all times up to whole units then costs at most half a percent of the budget.
 const UNITS_PER_WEIGHT: usize = 200;
 
 /// Time that a model may take.

@@ -39,7 +39,7 @@ pub struct DenseLatency {
     pub dense_us: f64,
 }
 
-/// Median microseconds of a layer, on the input that a batch of the model gives it.
+/// Microseconds of a layer in one pass of the model, from medians on the input that a batch gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LayerTime {
     /// With the dense weight.
@@ -133,7 +133,8 @@ pub fn sensitivity<T: Task>(
             (Some(batch), Some(weight)) => {
                 let packed = pruned.pack().valid();
                 let (_, ran) = record_dispatch(|| outputs(&packed, batch));
-                ran.first().map(|ran| times.of(weight, pattern, ran.input)).transpose()?
+                let inputs: Vec<KernelInput> = ran.iter().map(|ran| ran.input).collect();
+                times.of(weight, pattern, &inputs)?
             }
             _ => None,
         };
@@ -164,7 +165,24 @@ struct Times<'a> {
 type Kind = (usize, usize, usize, Pattern, KernelInput);
 
 impl Times<'_> {
+    /// Returns the time of all calls of a layer in one pass of the model: an LSTM calls its weights at every step.
     fn of(
+        &mut self,
+        weight: &Packed,
+        pattern: Pattern,
+        calls: &[KernelInput],
+    ) -> Result<Option<LayerTime>, RunError> {
+        let mut all: Option<LayerTime> = None;
+        for &input in calls {
+            let call = self.call(weight, pattern, input)?;
+            let so_far = all.get_or_insert(LayerTime { dense_us: 0.0, sparse_us: 0.0 });
+            so_far.dense_us += call.dense_us;
+            so_far.sparse_us += call.sparse_us;
+        }
+        Ok(all)
+    }
+
+    fn call(
         &mut self,
         weight: &Packed,
         pattern: Pattern,
