@@ -92,21 +92,24 @@ impl Sensitivity {
             return Err(BudgetError::DenseFits { budget_us, dense_us });
         }
         // The dense form, at no saving, comes first.
-        let options: Vec<Vec<Option<&Trial>>> = self
+        let options: Vec<Vec<(Option<&Trial>, f64)>> = self
             .trials
             .chunk_by(|one, next| one.name == next.name)
-            .map(|trials| [None].into_iter().chain(trials.iter().map(Some)).collect())
+            .map(|trials| {
+                let dense_us = least_dense_us(trials);
+                let packed = trials.iter().map(|trial| (Some(trial), saving(trial, dense_us)));
+                [(None, 0.0)].into_iter().chain(packed).collect()
+            })
             .collect();
-        let most = |options: &Vec<Option<&Trial>>| {
-            options.iter().map(|option| saving(*option)).fold(0.0, f64::max)
+        let most = |options: &[(Option<&Trial>, f64)]| {
+            options.iter().map(|(_, saving)| *saving).fold(0.0, f64::max)
         };
-        let all: f64 = options.iter().map(most).sum();
         // Time above the fastest choice is what the weights share.
-        let fastest_us = dense_us - all;
-        let extra = |options: &Vec<Option<&Trial>>| -> Vec<(f64, f64)> {
-            let least = most(options);
-            let one = |option: &Option<&Trial>| {
-                (least - saving(*option), option.map_or(0.0, |trial| trial.error))
+        let fastest_us = dense_us - options.iter().map(|options| most(options)).sum::<f64>();
+        let extra = |options: &Vec<(Option<&Trial>, f64)>| -> Vec<(f64, f64)> {
+            let most = most(options);
+            let one = |(trial, saving): &(Option<&Trial>, f64)| {
+                (most - saving, trial.map_or(0.0, |trial| trial.error))
             };
             options.iter().map(one).collect()
         };
@@ -116,13 +119,14 @@ impl Sensitivity {
             fastest_us,
             dense_us,
         })?;
-        let chosen: Vec<&Trial> =
-            options.iter().zip(chosen).filter_map(|(options, at)| options[at]).collect();
+        let chosen = options.iter().zip(chosen).map(|(options, at)| options[at]);
+        let (chosen, savings): (Vec<Option<&Trial>>, Vec<f64>) = chosen.unzip();
+        let chosen: Vec<&Trial> = chosen.into_iter().flatten().collect();
         Ok(Budgeted {
             batch: latency.batch,
             dense_us,
             budget_us,
-            predicted_us: dense_us - chosen.iter().map(|trial| saving(Some(trial))).sum::<f64>(),
+            predicted_us: dense_us - savings.into_iter().sum::<f64>(),
             predicted_error: chosen.iter().map(|trial| trial.error).sum(),
             weights: chosen.into_iter().cloned().collect(),
         })
@@ -136,9 +140,15 @@ impl Budgeted {
     }
 }
 
+/// Returns the least microseconds of a dense layer among those measured beside its trials: all are of the same layer, and the
+/// least is the one that other programs disturbed least.
+fn least_dense_us(trials: &[Trial]) -> f64 {
+    trials.iter().filter_map(|trial| trial.time).map(|time| time.dense_us).fold(f64::MAX, f64::min)
+}
+
 /// Returns the microseconds that a trial's packed weight saves, negative if it is slower; a weight without times saves none.
-fn saving(option: Option<&Trial>) -> f64 {
-    option.and_then(|trial| trial.time).map_or(0.0, |time| time.dense_us - time.sparse_us)
+fn saving(trial: &Trial, dense_us: f64) -> f64 {
+    trial.time.map_or(0.0, |time| dense_us - time.sparse_us)
 }
 
 /// Returns the option of each weight with which the sum of errors is lowest, while that of the times is at most `budget`.
@@ -273,6 +283,15 @@ mod tests {
         let recipe = found.recipe(&recipe.parse().unwrap()).unwrap();
         let tables = recipe.prune.iter().map(|table| (table.params()[0].as_str(), table.target()));
         assert_eq!(tables.collect::<Vec<_>>(), [("a.weight", 0.5), ("b.weight", 0.75)]);
+    }
+
+    #[test]
+    fn a_dense_time_that_was_disturbed_does_not_count_as_a_saving() {
+        let mut disturbed = found();
+        disturbed.trials[0].time = Some(LayerTime { dense_us: 900.0, sparse_us: 60.0 });
+        let budget = Budget::Microseconds(200.0);
+        let [found, disturbed] = [found(), disturbed].map(|found| found.within(budget).unwrap());
+        assert_eq!(found.predicted_us, disturbed.predicted_us);
     }
 
     #[test]
