@@ -39,26 +39,22 @@ pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
 
 /// Parses `30s`, `2m`, or plain seconds.
 pub(crate) fn budget(text: &str) -> Result<Duration, String> {
-    let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
-        (Some(number), _) => (number, 1.0),
-        (None, Some(number)) => (number, 60.0),
-        (None, None) => (text, 1.0),
-    };
-    let found = number.trim().parse::<f64>().ok().map(|number| number * seconds);
-    found
-        .filter(|&seconds| seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    time(text, &[("s", 1.0), ("m", 60.0), ("", 1.0)])
         .ok_or_else(|| "expected a time, as in 30s or 2m".into())
 }
 
 /// Parses `800us`, `4ms`, or `0.5s`.
 pub(crate) fn latency(text: &str) -> Result<Duration, String> {
-    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let found = units.into_iter().find_map(|(unit, seconds)| {
+    time(text, &[("us", 1e-6), ("ms", 1e-3), ("s", 1.0)])
+        .ok_or_else(|| "expected a time, as in 800us, 4ms or 0.5s".into())
+}
+
+/// Parses a positive time in one of these units, each with its seconds.
+fn time(text: &str, units: &[(&str, f64)]) -> Option<Duration> {
+    units.iter().find_map(|(unit, seconds)| {
         let number = text.trim().strip_suffix(unit)?.trim().parse::<f64>().ok()?;
         Duration::try_from_secs_f64(number * seconds).ok().filter(|time| !time.is_zero())
-    });
-    found.ok_or_else(|| "expected a time, as in 800us, 4ms or 0.5s".into())
+    })
 }
 
 pub(crate) fn speedup(text: &str) -> Result<f64, String> {

@@ -161,7 +161,7 @@ struct Times<'a> {
     found: Vec<(Kind, LayerTime)>,
 }
 
-/// What the time of a layer depends on: rows, columns, kept weights, pattern, and input.
+/// Key of a layer's time: rows, columns, kept weights, pattern, and input.
 type Kind = (usize, usize, usize, Pattern, KernelInput);
 
 impl Times<'_> {

@@ -39,7 +39,11 @@ pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
             Ok(Some(chosen)) => chosen.recipe(&sweep.recipe),
             Err(error) => return Err(error.clone().into()),
         };
-        write(recipe, path, arguments.allow)?;
+        let recipe = recipe.ok_or_else(|| {
+            let allowed = arguments.allow;
+            format!("no weight loses {allowed} or less at any of these sparsities: raise --allow")
+        })?;
+        write(&recipe, path)?;
     }
     if arguments.json { output::json(&report) } else { Ok(()) }
 }
@@ -68,10 +72,7 @@ fn kept(found: &Budgeted) -> String {
 }
 
 /// Writes a recipe.
-fn write(recipe: Option<Recipe>, path: &Path, allowed: f64) -> Result<(), Failure> {
-    let recipe = recipe.ok_or_else(|| {
-        format!("no weight loses {allowed} or less at any of these sparsities: raise --allow")
-    })?;
+fn write(recipe: &Recipe, path: &Path) -> Result<(), Failure> {
     write_atomically(path, recipe.to_toml().as_bytes())
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     output::note(&format!("{}: a recipe of {} tables", path.display(), recipe.prune.len()));
