@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig};
 use burn::optim::{AdamWConfig, GradientsParams};
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Tensor};
 use burn_sparse::distributed::{RankFailed, Ranks};
 use burn_sparse::nn::{Linear, LinearConfig};
 use burn_sparse::prelude::*;
@@ -39,6 +39,12 @@ impl Net {
     fn loss(&self, x: Tensor<2>) -> Tensor<1> {
         self.second.forward(self.first.forward(x).tanh()).powi_scalar(2).sum_dim(1).mean()
     }
+}
+
+/// Draws the weights of the first layer anew.
+fn other(net: Net) -> Net {
+    let first = LinearConfig::new(INPUTS, HIDDEN);
+    Net { first: seeded(&net.devices()[0], 3, |device| first.init(device)), ..net }
 }
 
 /// Values of the same samples in every thread.
@@ -195,7 +201,7 @@ fn the_optimizer_step_of_a_model_with_ranks_averages_and_compares() {
         }
     }
     let spoil = |rank: usize, net: Net| match rank {
-        1 => Net { first: LinearConfig::new(INPUTS, HIDDEN).init(&net.devices()[0]), ..net },
+        1 => other(net),
         _ => net,
     };
     for found in on_ranks(2, |ranks| train_with_ranks(&ranks, spoil)) {
@@ -218,7 +224,7 @@ fn packed_training_sends_gradients_of_kept_values_only() {
 #[test]
 fn ranks_whose_weights_differ_are_found_at_the_next_mask_update() {
     let spoil = |rank: usize, net: Net| match rank {
-        2 => Net { first: LinearConfig::new(INPUTS, HIDDEN).init(&net.devices()[0]), ..net },
+        2 => other(net),
         _ => net,
     };
     for found in on_ranks(4, |ranks| train(&ranks, Pattern::balanced(16), false, spoil)) {
@@ -235,7 +241,7 @@ fn ranks_with_other_models_are_refused_before_their_gradients_are_mixed() {
     let found = on_ranks(3, |ranks| {
         let device = Device::flex().autodiff();
         let wide = if ranks.rank() == 1 { 5 } else { 4 };
-        let model = LinearConfig::new(wide, 2).init(&device);
+        let model = seeded(&device, 4, |device| LinearConfig::new(wide, 2).init(device));
         let grads = model.forward(Tensor::<2>::ones([1, wide], &device)).sum().backward();
         let grads = GradientsParams::from_grads(grads, &model);
         ranks.average(&model, grads, 1).map(drop).unwrap_err().to_string()
@@ -253,7 +259,7 @@ fn a_broadcast_model_has_the_parameters_of_rank_0_and_stays_frozen_where_it_was(
     let found = on_ranks(3, |ranks| {
         let net = match ranks.rank() {
             0 => first.clone(),
-            _ => Net::new(&device),
+            _ => seeded(&device, 6, Net::new),
         };
         let net = Net { second: net.second.no_grad(), ..net };
         let net = ranks.broadcast(net).unwrap();
@@ -263,7 +269,8 @@ fn a_broadcast_model_has_the_parameters_of_rank_0_and_stays_frozen_where_it_was(
     });
     assert!(found.iter().all(|bytes| *bytes == expected));
     let errors = on_ranks(2, |ranks| {
-        let model = LinearConfig::new(4, 2 + ranks.rank()).init(&device);
+        let outputs = 2 + ranks.rank();
+        let model = seeded(&device, 6, |device| LinearConfig::new(4, outputs).init(device));
         ranks.broadcast(model).map(drop).unwrap_err().rank
     });
     assert_eq!(errors, [1, 1]);
@@ -324,11 +331,10 @@ fn an_error_of_one_rank_is_an_error_of_all() {
 fn a_rank_of_its_own_sends_nothing() {
     let ranks = Ranks::alone();
     let device = Device::flex().autodiff();
-    let net = Net::new(&device);
-    let x = Tensor::<2>::random([3, INPUTS], Distribution::Default, &device);
-    let grads = GradientsParams::from_grads(net.loss(x).backward(), &net);
+    let net = seeded(&device, 7, Net::new);
+    let (_, grads) = gradients(&net, &samples(), &device);
     let before = values(&net, &grads);
-    let grads = ranks.average(&net, grads, 3).unwrap();
+    let grads = ranks.average(&net, grads, SAMPLES).unwrap();
     assert_eq!(values(&net, &grads), before);
     assert_eq!(ranks.mean(0.1, 3), 0.1);
     assert_eq!((ranks.rank(), ranks.size(), ranks.is_first()), (0, 1, true));
