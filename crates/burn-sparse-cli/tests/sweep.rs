@@ -238,25 +238,24 @@ fn sensitivity_prunes_each_weight_alone_and_writes_a_recipe_of_what_it_bears() {
 }
 
 #[test]
-fn a_budget_that_no_sparsities_keep_is_refused_with_the_times_it_was_measured_by() {
+fn a_budget_chooses_a_sparsity_for_each_weight_and_measures_the_model() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recipe(folder, "", "");
-    let sweep = ["sweep", "recipe.toml", "--sensitivity", "--run-dir", "grid"];
+    let sweep = ["sweep", "recipe.toml", "--run-dir", "grid", "--json"];
     let grid = ["--patterns", "balanced(block=16)", "--sparsities", "0.5,0.75"];
-    let common = [&sweep[..], &grid, &["--json", "--write", "fast.toml"]].concat();
+    let common = [&sweep[..], &grid, &["--write", "fast.toml"]].concat();
     let refused = run(folder, &[&common[..], &["--budget", "1us", "--batch", "4"]].concat());
     assert_refused(&refused, &["the budget is 1 us", "at its fastest", "allow more time"]);
     assert!(!folder.join("fast.toml").exists());
-    let found = std::fs::read(folder.join("grid/sensitivity.json")).unwrap();
+    let found = std::fs::read(folder.join("grid/budget.json")).unwrap();
     let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
-    assert_eq!(found["latency"]["batch"], 4);
-    assert!(found["latency"]["dense_us"].as_f64().unwrap() > 0.0, "{found}");
-    for trial in found["trials"].as_array().unwrap() {
-        let (time, error) = (&trial["time"], trial["error"].as_f64().unwrap());
-        assert!(time["dense_us"].as_f64().unwrap() > 0.0, "{trial}");
-        assert!(time["sparse_us"].as_f64().unwrap() > 0.0, "{trial}");
-        assert!(error > 0.0 && error < 2.0, "{trial}");
+    assert_eq!(found["batch"], 4);
+    for candidate in found["candidates"].as_array().unwrap() {
+        let (time, error) = (&candidate["time"], candidate["error"].as_f64().unwrap());
+        assert!(time["dense_us"].as_f64().unwrap() > 0.0, "{candidate}");
+        assert!(time["sparse_us"].as_f64().unwrap() > 0.0, "{candidate}");
+        assert!(error > 0.0 && error < 2.0, "{candidate}");
     }
     // The dense model is slower than that anyway.
     let refused = run(folder, &[&common[..], &["--budget", "60s"]].concat());
@@ -266,6 +265,9 @@ fn a_budget_that_no_sparsities_keep_is_refused_with_the_times_it_was_measured_by
         &["--speedup", "0.5"],
         &["--speedup", "2", "--budget", "1ms"],
         &["--speedup", "2", "--allow", "0.1"],
+        &["--speedup", "2", "--sensitivity"],
+        &["--speedup", "2", "--shard", "1/2"],
+        &["--sensitivity", "--batch", "4"],
         &["--batch", "4"],
     ] {
         let bad = run(folder, &[&common[..], wrong].concat());

@@ -25,26 +25,27 @@ pub(crate) struct SweepArguments {
     pub(crate) seeds: u64,
     /// Train a part of the runs, every n-th from the i-th on, as in 2/3. Shards share a folder, or have folders of their own
     /// that are merged into one; the last, or the sweep without this option, collates.
-    #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE, conflicts_with = "sensitivity")]
+    #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE, conflicts_with = "per_weight")]
     pub(crate) shard: Shard,
     /// Measure the sensitivity of each weight: prune it alone, in one shot, in the dense model of the first seed.
-    #[arg(long, conflicts_with = "methods")]
+    #[arg(long, group = "per_weight", conflicts_with = "methods")]
     pub(crate) sensitivity: bool,
-    /// With --sensitivity: write a recipe with a table for every weight, at the highest sparsity at which it loses at
-    /// most --allow, or at the sparsity that a --budget or --speedup leaves it.
-    #[arg(long, value_name = "FILE", requires = "sensitivity")]
+    /// With --sensitivity, --budget or --speedup: write a recipe with a table for every weight.
+    #[arg(long, value_name = "FILE", requires = "per_weight")]
     pub(crate) write: Option<PathBuf>,
-    /// Loss of the metric that a weight may cause, in the unit of the metric: 0.002 of accuracy is 0.2 points.
-    #[arg(long, default_value_t = 0.002, requires = "write", conflicts_with = "time")]
+    /// With --sensitivity --write: loss of the metric that a weight may cause, in the unit of the metric: 0.002 of accuracy is
+    /// 0.2 points. Each weight gets the highest sparsity at which it loses no more.
+    #[arg(long, default_value_t = 0.002, requires = "sensitivity", conflicts_with_all = ["budget", "speedup"])]
     pub(crate) allow: f64,
-    /// Time that the model may take for a batch, as in 800us or 4ms: weights that change the outputs least are pruned most.
-    #[arg(long, value_name = "TIME", value_parser = latency, group = "time", requires = "write")]
+    /// Choose a sparsity for each weight so that the model takes no longer than this for a batch, as in 800us or 4ms: weights
+    /// that change its outputs least are pruned most.
+    #[arg(long, value_name = "TIME", value_parser = latency, group = "per_weight", conflicts_with = "methods")]
     pub(crate) budget: Option<Duration>,
     /// The same as a multiple of the dense model's speed, as in 2.0.
-    #[arg(long, value_name = "TIMES", value_parser = speedup, group = "time", requires = "write")]
+    #[arg(long, value_name = "TIMES", value_parser = speedup, group = "per_weight", conflicts_with = "methods")]
     pub(crate) speedup: Option<f64>,
     /// Number of samples of the batch that --budget or --speedup is for.
-    #[arg(long, default_value_t = 1, value_parser = batch, requires = "time")]
+    #[arg(long, default_value_t = 1, value_parser = batch, conflicts_with = "sensitivity", requires = "per_weight")]
     pub(crate) batch: usize,
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]

@@ -1,13 +1,14 @@
-//! `sweep`: a grid of settings, or the sensitivity of single weights.
+//! `sweep`: a grid of settings, the sensitivity of single weights, or a sparsity of each for a budget of time.
 
 mod arguments;
+mod budget;
 mod grid;
 mod job;
 mod sensitivity;
 
 use std::path::{Path, PathBuf};
 
-use burn_sparse_run::sweep::{Method, Sweep};
+use burn_sparse_run::sweep::{Budget, Method, Sweep};
 
 pub(crate) use arguments::SweepArguments;
 
@@ -39,5 +40,10 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         PathBuf::from("sweeps").join(name.unwrap_or("quickstart".as_ref()))
     });
     let job = Job { sweep: &sweep, arguments, folder: &folder, device: &device };
-    if arguments.sensitivity { sensitivity::run(job) } else { grid::run(job) }
+    let time = arguments.budget.map(|time| Budget::Microseconds(1e6 * time.as_secs_f64()));
+    match time.or(arguments.speedup.map(Budget::Speedup)) {
+        Some(budget) => budget::run(job, budget),
+        None if arguments.sensitivity => sensitivity::run(job),
+        None => grid::run(job),
+    }
 }

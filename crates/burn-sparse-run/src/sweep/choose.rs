@@ -1,0 +1,417 @@
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::candidate::{Candidate, one_table_each};
+use super::layer_times::LayerTime;
+use crate::recipe::Recipe;
+
+/// Least number of units of time that a budget is divided into.
+const UNITS: usize = 10_000;
+
+/// The same for each weight: rounding all times up to whole units then costs at most half a percent of the budget.
+const UNITS_PER_WEIGHT: usize = 200;
+
+/// Largest number of choices that are measured.
+const ROUNDS: usize = 5;
+
+/// Time that a model may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Budget {
+    /// Microseconds for a batch.
+    Microseconds(f64),
+    /// Times as fast as the dense model.
+    Speedup(f64),
+}
+
+/// A candidate, and the time of its layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimedCandidate {
+    /// Weight, pattern and sparsity.
+    #[serde(flatten)]
+    pub candidate: Candidate,
+    /// Times of the layer; `None` if it does not run packed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<LayerTime>,
+}
+
+/// Sparsities with which a model keeps to a budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budgeted {
+    /// Microseconds that the model may take.
+    pub budget_us: f64,
+    /// Microseconds of the dense model, measured in turns with the packed one.
+    pub dense_us: f64,
+    /// Predicted microseconds: those of all layers, and of what the model does beside them.
+    pub predicted_us: f64,
+    /// Measured microseconds of the model, pruned so in one shot.
+    pub measured_us: f64,
+    /// Sum of the errors that the weights cause alone.
+    pub predicted_error: f64,
+    /// Candidate chosen for each weight; others stay dense.
+    pub weights: Vec<TimedCandidate>,
+}
+
+/// Reason why no sparsities keep to a budget.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// The budget is no time.
+    #[error("the budget is {0}, expected a positive number")]
+    Value(f64),
+    /// The model takes longer with all weights at their fastest.
+    #[error(
+        "the budget is {budget_us:.0} us, but the model takes {fastest_us:.0} us with every weight at its fastest, and \
+         {dense_us:.0} us dense: allow more time, or try higher sparsities"
+    )]
+    TooShort {
+        /// Microseconds asked for.
+        budget_us: f64,
+        /// Microseconds with every weight at its fastest.
+        fastest_us: f64,
+        /// Microseconds of the dense model.
+        dense_us: f64,
+    },
+    /// The dense model is fast enough.
+    #[error(
+        "the dense model takes {dense_us:.0} us, within the budget of {budget_us:.0} us: nothing needs to be pruned"
+    )]
+    DenseFits {
+        /// Microseconds asked for.
+        budget_us: f64,
+        /// Microseconds of the dense model.
+        dense_us: f64,
+    },
+}
+
+impl Budget {
+    fn check(self) -> Result<(), BudgetError> {
+        let (Self::Microseconds(given) | Self::Speedup(given)) = self;
+        if given > 0.0 && given.is_finite() { Ok(()) } else { Err(BudgetError::Value(given)) }
+    }
+
+    fn microseconds(self, dense_us: f64) -> f64 {
+        match self {
+            Self::Microseconds(given) => given,
+            Self::Speedup(times) => dense_us / times,
+        }
+    }
+}
+
+impl Budgeted {
+    /// Returns the recipe with one table per weight, and the other keys of its first table.
+    pub fn recipe(&self, recipe: &Recipe) -> Option<Recipe> {
+        one_table_each(recipe, self.weights.iter().map(|weight| &weight.candidate))
+    }
+
+    /// Returns the reason why no other choice can keep to the budget, if this is the fastest one.
+    fn refused(&self) -> Option<BudgetError> {
+        let &Self { budget_us, dense_us, measured_us: fastest_us, .. } = self;
+        if dense_us <= budget_us {
+            return Some(BudgetError::DenseFits { budget_us, dense_us });
+        }
+        (fastest_us > budget_us).then_some(BudgetError::TooShort {
+            budget_us,
+            fastest_us,
+            dense_us,
+        })
+    }
+}
+
+/// Measures the microseconds of the dense model, and of the model with these weights pruned.
+pub(super) type MeasureModel<'a, E> = &'a mut dyn FnMut(&[&Candidate]) -> Result<[f64; 2], E>;
+
+/// Chooses among the candidates of each weight, and its dense form, so that the sum of errors is lowest while the time of the
+/// whole model keeps to the budget, by dynamic programming over the time (Frantar and Alistarh, "SPDY", ICML 2022,
+/// section 3.2).
+///
+/// A model does more than its layers, and how long that takes depends on how they run. So every choice is measured, the
+/// fastest one first, and what it takes beside its layers is expected of the next, until a choice comes back.
+///
+/// # Errors
+/// The outer error is that of `measure`; the inner one says why no choice keeps to the budget.
+pub(super) fn choose<E>(
+    candidates: &[TimedCandidate],
+    budget: Budget,
+    measure: MeasureModel<'_, E>,
+) -> Result<Result<Budgeted, BudgetError>, E> {
+    if let Err(error) = budget.check() {
+        return Ok(Err(error));
+    }
+    let same_weight = |a: &TimedCandidate, b: &TimedCandidate| a.candidate.name == b.candidate.name;
+    let weights: Vec<Forms<'_>> = candidates.chunk_by(same_weight).map(Forms::of).collect();
+    let layers_us = |choice: &[usize]| -> f64 {
+        weights.iter().zip(choice).map(|(weight, &at)| weight.0[at].us).sum()
+    };
+    let mut try_one = |choice: &[usize], predicted_us: Option<f64>| {
+        let chosen = weights.iter().zip(choice).filter_map(|(weight, &at)| weight.0[at].of);
+        let chosen: Vec<TimedCandidate> = chosen.cloned().collect();
+        let of: Vec<&Candidate> = chosen.iter().map(|weight| &weight.candidate).collect();
+        let [dense_us, measured_us] = measure(&of)?;
+        Ok(Budgeted {
+            budget_us: budget.microseconds(dense_us),
+            dense_us,
+            predicted_us: predicted_us.unwrap_or(measured_us),
+            measured_us,
+            predicted_error: of.iter().map(|candidate| candidate.error).sum(),
+            weights: chosen,
+        })
+    };
+    let mut choice: Vec<usize> = weights.iter().map(Forms::fastest).collect();
+    let fastest_us = layers_us(&choice);
+    let mut found = try_one(&choice, None)?;
+    if let Some(refused) = found.refused() {
+        return Ok(Err(refused));
+    }
+    let beyond: Vec<Vec<(f64, f64)>> = weights.iter().map(Forms::beyond_the_fastest).collect();
+    let mut best = found.clone();
+    let mut tried = Vec::new();
+    while tried.len() + 1 < ROUNDS {
+        let others_us = found.measured_us - layers_us(&choice);
+        tried.push(choice);
+        choice = match cheapest(&beyond, found.budget_us - others_us - fastest_us) {
+            Some(next) if !tried.contains(&next) => next,
+            _ => break,
+        };
+        found = try_one(&choice, Some(others_us + layers_us(&choice)))?;
+        let kept = found.measured_us <= found.budget_us;
+        if kept && found.predicted_error < best.predicted_error {
+            best = found.clone();
+        }
+    }
+    Ok(Ok(best))
+}
+
+/// Forms of a weight: dense first, then its candidates.
+struct Forms<'a>(Vec<Form<'a>>);
+
+struct Form<'a> {
+    /// `None` if dense.
+    of: Option<&'a TimedCandidate>,
+    us: f64,
+    error: f64,
+}
+
+impl<'a> Forms<'a> {
+    /// Candidates of one weight. Those whose layer does not run packed have nothing to offer.
+    fn of(candidates: &'a [TimedCandidate]) -> Self {
+        let times = candidates.iter().filter_map(|of| Some((of, of.time?)));
+        // All were measured beside the same dense layer: other programs disturbed the least of its times least.
+        let dense_us = times.clone().map(|(_, time)| time.dense_us).reduce(f64::min);
+        let dense = Form { of: None, us: dense_us.unwrap_or(0.0), error: 0.0 };
+        let packed = times.map(|(of, time)| Form {
+            of: Some(of),
+            us: time.sparse_us,
+            error: of.candidate.error,
+        });
+        Self([dense].into_iter().chain(packed).collect())
+    }
+
+    fn fastest(&self) -> usize {
+        let forms = self.0.iter().enumerate();
+        forms.min_by(|(_, a), (_, b)| a.us.total_cmp(&b.us)).map_or(0, |(at, _)| at)
+    }
+
+    /// Returns the time of each form beyond that of the fastest, and its error.
+    fn beyond_the_fastest(&self) -> Vec<(f64, f64)> {
+        let fastest_us = self.0[self.fastest()].us;
+        self.0.iter().map(|form| (form.us - fastest_us, form.error)).collect()
+    }
+}
+
+/// Returns the option of each weight with which the sum of errors is lowest, while that of the times is at most `budget`.
+/// Options are pairs of a time, 0 for the fastest of each weight, and an error. Times are rounded up to units.
+fn cheapest(options: &[Vec<(f64, f64)>], budget: f64) -> Option<Vec<usize>> {
+    if budget < 0.0 {
+        return None;
+    }
+    let units = UNITS.max(UNITS_PER_WEIGHT * options.len());
+    let in_units = |time: f64| match time > 0.0 {
+        // A budget of 0 leaves nothing but the fastest.
+        true if budget > 0.0 => (time * units as f64 / budget).ceil() as usize,
+        true => units + 1,
+        false => 0,
+    };
+    // Lowest error within each time, and the choices that lead to it.
+    let mut errors = vec![0.0; units + 1];
+    let mut choices: Vec<Vec<u32>> = Vec::with_capacity(options.len());
+    for options in options {
+        let mut next = vec![f64::INFINITY; units + 1];
+        let mut choice = vec![0; units + 1];
+        for (at, &(time, error)) in options.iter().enumerate() {
+            let time = in_units(time);
+            for spent in time..=units {
+                let sum = errors[spent - time] + error;
+                if sum < next[spent] {
+                    (next[spent], choice[spent]) = (sum, at as u32);
+                }
+            }
+        }
+        errors = next;
+        choices.push(choice);
+    }
+    let mut spent = units;
+    let mut chosen: Vec<usize> = options
+        .iter()
+        .zip(&choices)
+        .rev()
+        .map(|(options, choice)| {
+            let at = choice[spent] as usize;
+            spent -= in_units(options[at].0);
+            at
+        })
+        .collect();
+    chosen.reverse();
+    Some(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    /// Returns all ways to take one option of each weight.
+    fn ways(options: &[Vec<(f64, f64)>]) -> Vec<Vec<usize>> {
+        options.iter().fold(vec![Vec::new()], |ways, options| {
+            let longer = |way: &Vec<usize>| -> Vec<Vec<usize>> {
+                (0..options.len()).map(|at| [&way[..], &[at]].concat()).collect()
+            };
+            ways.iter().flat_map(longer).collect()
+        })
+    }
+
+    #[test]
+    fn no_other_choice_within_the_time_has_a_lower_error() {
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        for _ in 0..50 {
+            let weights = random.random_range(1..=5);
+            // Whole times, which rounding to units of a whole budget keeps.
+            let mut option =
+                || (f64::from(random.random_range(1_u32..20)), random.random_range(0.0..1.0));
+            let options: Vec<Vec<(f64, f64)>> =
+                (0..weights).map(|_| vec![(0.0, 1.0), option(), option()]).collect();
+            let sum = |way: &[usize]| {
+                way.iter().zip(&options).fold((0.0, 0.0), |(time, error), (&at, options)| {
+                    (time + options[at].0, error + options[at].1)
+                })
+            };
+            for budget in [0.0, 10.0, 25.0, 100.0] {
+                let (time, error) = sum(&cheapest(&options, budget).unwrap());
+                assert!(time <= budget, "{time} of {budget}");
+                let within = ways(&options).into_iter().map(|way| sum(&way));
+                let best = within.filter(|(time, _)| *time <= budget).map(|(_, error)| error);
+                let best = best.fold(f64::INFINITY, f64::min);
+                assert!((error - best).abs() < 1e-12, "{error}, at best {best}");
+            }
+        }
+        assert_eq!(cheapest(&[vec![(0.0, 1.0)]], -1.0), None);
+        assert_eq!(cheapest(&[], 5.0), Some(vec![]));
+    }
+
+    fn candidates() -> Vec<TimedCandidate> {
+        let candidate = |name: &str, target: f64, error: f64, sparse_us: f64| TimedCandidate {
+            candidate: Candidate {
+                name: name.into(),
+                pattern: "balanced(block=32)".into(),
+                target,
+                sparsity: target,
+                error,
+            },
+            time: Some(LayerTime { dense_us: 100.0, sparse_us }),
+        };
+        vec![
+            candidate("a.weight", 0.5, 0.1, 60.0),
+            candidate("a.weight", 0.75, 0.3, 30.0),
+            candidate("b.weight", 0.5, 0.01, 60.0),
+            candidate("b.weight", 0.75, 0.02, 30.0),
+            // Slower than dense at 50 %.
+            candidate("c.weight", 0.5, 0.001, 120.0),
+            // Not run packed.
+            TimedCandidate { time: None, ..candidate("d.weight", 0.5, 0.001, 0.0) },
+        ]
+    }
+
+    /// Microseconds beside the layers of a model, of which each pruned weight saves some.
+    type Others = fn(usize) -> f64;
+
+    /// Returns a model's times: 300 us in dense layers, and others beside them.
+    fn model(others: Others) -> impl FnMut(&[&Candidate]) -> Result<[f64; 2], Infallible> {
+        let candidates = candidates();
+        move |chosen: &[&Candidate]| {
+            let us = |of: &&Candidate| {
+                let known = candidates.iter().find(|known| known.candidate == **of).unwrap();
+                known.time.map_or(0.0, |time| time.sparse_us)
+            };
+            let packed: f64 = chosen.iter().map(us).sum();
+            let dense = 100.0 * (3 - chosen.len()) as f64;
+            Ok([300.0 + others(0), packed + dense + others(chosen.len())])
+        }
+    }
+
+    fn chosen(
+        candidates: &[TimedCandidate],
+        budget: Budget,
+        others: Others,
+    ) -> Result<Budgeted, BudgetError> {
+        choose(candidates, budget, &mut model(others)).unwrap()
+    }
+
+    fn targets(found: &Budgeted) -> Vec<(&str, f64)> {
+        let one = |weight: &TimedCandidate| weight.candidate.target;
+        found.weights.iter().map(|weight| (weight.candidate.name.as_str(), one(weight))).collect()
+    }
+
+    #[test]
+    fn the_weight_that_matters_least_is_pruned_most() {
+        let found = chosen(&candidates(), Budget::Microseconds(240.0), |_| 40.0).unwrap();
+        assert_eq!(targets(&found), [("a.weight", 0.5), ("b.weight", 0.75)]);
+        assert!((found.predicted_us - 230.0).abs() < 1e-9, "{found:?}");
+        assert!((found.measured_us - 230.0).abs() < 1e-9, "{found:?}");
+        assert!((found.predicted_error - 0.12).abs() < 1e-12, "{found:?}");
+        let recipe = "version = 1\ntask = \"glyphs-mlp\"\n[[prune]]\n\
+                      pattern = { kind = \"balanced\", block = 32 }\nsparsity = 0.9\nend = \"1 epochs\"\n";
+        let recipe = found.recipe(&recipe.parse().unwrap()).unwrap();
+        let tables = recipe.prune.iter().map(|table| (table.params()[0].as_str(), table.target()));
+        assert_eq!(tables.collect::<Vec<_>>(), [("a.weight", 0.5), ("b.weight", 0.75)]);
+    }
+
+    #[test]
+    fn a_choice_that_takes_longer_than_predicted_is_corrected_until_it_keeps_to_the_budget() {
+        // One packed weight takes longer beside its layer than two: the first measurement promises too much.
+        let others: Others = |packed| [40.0, 90.0, 20.0][packed];
+        let found = chosen(&candidates(), Budget::Microseconds(285.0), others).unwrap();
+        assert!(found.measured_us <= 285.0, "{found:?}");
+        assert_eq!(targets(&found), [("a.weight", 0.5), ("b.weight", 0.75)]);
+    }
+
+    #[test]
+    fn a_dense_time_that_was_disturbed_does_not_count_as_a_saving() {
+        let mut disturbed = candidates();
+        disturbed[0].time = Some(LayerTime { dense_us: 900.0, sparse_us: 60.0 });
+        let budget = Budget::Microseconds(240.0);
+        let [found, disturbed] = [candidates(), disturbed]
+            .map(|candidates| chosen(&candidates, budget, |_| 40.0).unwrap());
+        assert_eq!(found.predicted_us, disturbed.predicted_us);
+    }
+
+    #[test]
+    fn a_budget_that_cannot_be_kept_or_needs_nothing_is_refused() {
+        let refused = |budget| chosen(&candidates(), budget, |_| 40.0).unwrap_err();
+        let (budget_us, fastest_us, dense_us) = (100.0, 200.0, 340.0);
+        let expected = BudgetError::TooShort { budget_us, fastest_us, dense_us };
+        assert_eq!(refused(Budget::Microseconds(100.0)), expected);
+        assert!(matches!(refused(Budget::Speedup(3.0)), BudgetError::TooShort { .. }));
+        assert!(matches!(refused(Budget::Speedup(0.9)), BudgetError::DenseFits { .. }));
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(matches!(refused(Budget::Speedup(wrong)), BudgetError::Value(_)), "{wrong}");
+        }
+        let fails = &mut |_: &[&Candidate]| Err("a model that does not run");
+        assert_eq!(
+            choose(&candidates(), Budget::Speedup(2.0), fails),
+            Err("a model that does not run")
+        );
+    }
+}
