@@ -5,6 +5,7 @@ Usage: search_page.py CHROMIUM PAGE QUERY [--compare] [--screenshot FILE]
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def main() -> None:
     parser.add_argument("--screenshot", type=Path)
     options = parser.parse_args()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=options.chromium, args=OFFLINE)
+        chromium = shutil.which(options.chromium) or options.chromium
+        browser = playwright.chromium.launch(executable_path=chromium, args=OFFLINE)
         page = browser.new_page(viewport={"width": 1000, "height": 1100})
         problems, requests = [], []
         page.on("pageerror", lambda error: problems.append(str(error)))

@@ -94,7 +94,12 @@ fn weights_that_become_nan_stop_the_run_with_a_reason() {
 #[test]
 fn missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    let pattern = ["--pattern", "unstructured", "--sparsity", "0.5", "--out", "x"];
     for (arguments, hints) in [
+        (vec!["eval", "empty"], vec!["empty has neither", "a finished run", "a pretrained model"]),
+        (vec!["inspect", "empty"], vec!["empty has neither"]),
+        ([&["prune", "empty"], &pattern[..]].concat(), vec!["empty", "config.json"]),
         (vec!["train", "no.toml"], vec!["cannot read recipe no.toml"]),
         (vec!["eval", "no.safetensors"], vec!["cannot read checkpoint no.safetensors"]),
         (vec!["inspect", "no.safetensors"], vec!["no.safetensors"]),

@@ -10,7 +10,15 @@ pub(crate) fn read(path: &Path) -> Result<(PathBuf, Checkpoint), Failure> {
     let path = match path {
         _ if !path.is_dir() => path.to_path_buf(),
         _ if path.join("config.json").exists() => path.join("model.safetensors"),
-        _ => RunFolder::new(path).checkpoint(),
+        _ if RunFolder::new(path).checkpoint().exists() => RunFolder::new(path).checkpoint(),
+        _ => {
+            return Err(format!(
+                "{} has neither a checkpoint.safetensors nor a config.json: expected the folder of a finished run, or of a \
+                 pretrained model",
+                path.display()
+            )
+            .into());
+        }
     };
     let checkpoint = Checkpoint::read(&path)?;
     Ok((path, checkpoint))

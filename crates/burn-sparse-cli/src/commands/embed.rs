@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
+use crate::args::batch;
 use crate::costs;
 use crate::device::device;
 use crate::output;
@@ -19,7 +20,7 @@ pub(crate) struct EmbedArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Number of texts that run together.
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = batch)]
     pub(crate) batch: usize,
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
@@ -37,12 +38,18 @@ pub(crate) fn embed(arguments: &EmbedArguments) -> Result<(), Failure> {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
         None => {
+            if std::io::stdin().is_terminal() {
+                output::note("reading standard input, a text in each line; Ctrl-D ends it");
+            }
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
             text
         }
     };
     let texts: Vec<&str> = text.lines().collect();
+    if texts.is_empty() {
+        return Err("no texts: expected one in each line, of --input or of standard input".into());
+    }
     let model = BertEmbedder::load(&folder, Weights::Packed, &device)?.with_batch(arguments.batch);
     let started = Instant::now();
     let embeddings = model.embed(&texts)?;

@@ -12,8 +12,8 @@ use burn_sparse_run::pretrained::{Calibration, CalibrationRecord, CalibrationTex
 use clap::Args;
 use serde::Serialize;
 
+use super::Failure;
 use super::pretrained::PretrainedTask;
-use super::{Failure, pretrained};
 use crate::args::{BadUsage, Layout, budget, distribution};
 use crate::output;
 
@@ -131,8 +131,8 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if distribution == Distribution::Global && !(cap < 1.0 && cap >= sparsity) {
         return Err(usage(format!("--cap {cap}: expected {sparsity} or more, and below 1")));
     }
-    if let Some(folder) = pretrained::folder(&arguments.weights)? {
-        return prune_pretrained(&folder, pattern, sparsity, arguments);
+    if arguments.weights.is_dir() {
+        return prune_pretrained(&Folder::open(&arguments.weights)?, pattern, sparsity, arguments);
     }
     if !arguments.calibrate.is_empty() || arguments.task.is_some() {
         return Err(usage(
@@ -192,7 +192,13 @@ fn prune_pretrained(
         let calibration = done.calibration;
         return output::json(&FolderReport { sparsity, matrices: count, out, calibration });
     }
-    output::text(&format!("{out}: {count} matrices at {:.2} % sparsity", 100.0 * sparsity))
+    output::text(&format!(
+        "{out}: {count} matrices at {:.2} % sparsity, not yet evaluated\n\n\
+         try next:\n  \
+         burn-sparse eval {out}      what pruning cost\n  \
+         burn-sparse export {out} --layout huggingface --format packed --values w8a8 --out {out}-8",
+        100.0 * sparsity
+    ))
 }
 
 fn written(step: CalibrationStep<'_>) -> String {

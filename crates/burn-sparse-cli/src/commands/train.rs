@@ -213,7 +213,7 @@ fn print(trained: &Trained, folder: &RunFolder) -> Result<(), Failure> {
          try next:\n  \
          burn-sparse eval  {run}       the same in a new process, kernel by kernel\n  \
          burn-sparse bench {run}       dense and sparse time of every layer\n  \
-         burn-sparse train --set prune.sparsity=0.9\n  \
+         burn-sparse train {run}/recipe.toml --set prune.sparsity=0.9\n  \
          burn-sparse train mnist-mlp-shfl-bw       (downloads MNIST, or --data-dir)\n\
          (from a clone: `cargo run --release --` in place of `burn-sparse`)",
         100.0 * trained.sparsity,

@@ -47,7 +47,7 @@ pub fn budget<T: Task>(
     let batch = batch.min(task.test_len(&dense.data));
     let mut times = LayerTimes::new(place.device);
     let mut candidates = Vec::new();
-    let finished = dense.each(observer, watch, &mut |candidate, pruned| {
+    let finished = dense.each(observer, watch, |candidate, pruned| {
         let time = match (pruned.packed().values().next(), pruned.weights()) {
             (Some(packed_weight), [weight]) => {
                 let packed = pruned.pack().valid();

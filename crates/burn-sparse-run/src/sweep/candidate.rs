@@ -93,7 +93,7 @@ impl<'a, T: Task> Candidates<'a, T> {
         &self,
         observer: &mut dyn Observer,
         watch: &mut dyn FnMut(CandidateEvent<'_>),
-        one: &mut dyn FnMut(Candidate, &Pruned<T::Model>) -> Result<(), RunError>,
+        mut one: impl FnMut(Candidate, &Pruned<T::Model>) -> Result<(), RunError>,
     ) -> Result<bool, RunError> {
         let samples = COMPARED.min(self.task.test_len(&self.data));
         let expected = self.outputs(&self.plain, samples);

@@ -54,7 +54,7 @@ pub fn sensitivity<T: Task>(
     let lower_is_better = task.lower_is_better();
     let dense = candidates.dense.clone();
     let mut trials = Vec::new();
-    let finished = candidates.each(observer, watch, &mut |candidate, pruned| {
+    let finished = candidates.each(observer, watch, |candidate, pruned| {
         let alone = pruned.model().valid();
         let value = task.evaluate(&candidates.data, &alone, place.device)?.value;
         let loss = if lower_is_better { value - dense.value } else { dense.value - value };

@@ -62,13 +62,14 @@ fn kept(found: &Budgeted, batch: usize) -> String {
         found;
     format!(
         "{}\n\na batch of {batch}: {measured_us:.0} us measured, {predicted_us:.0} us predicted, {budget_us:.0} us allowed, \
-         {dense_us:.0} us dense; error {predicted_error:.2e}",
+         {dense_us:.0} us dense; sum of output errors {predicted_error:.2e}; weights that \
+         are not listed stay dense",
         table(weights)
     )
 }
 
 fn table(candidates: &[TimedCandidate]) -> String {
-    let heading = ["weight", "pattern", "sparsity", "error", "dense us", "packed us"];
+    let heading = ["weight", "pattern", "sparsity", "output error", "dense us", "packed us"];
     let mut cells = vec![heading.map(String::from).to_vec()];
     cells.extend(candidates.iter().map(|TimedCandidate { candidate, time }| {
         let us = |us: fn(&LayerTime) -> f64| {

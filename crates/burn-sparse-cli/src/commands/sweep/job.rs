@@ -45,7 +45,8 @@ impl<'a> Job<'a> {
     pub(super) fn write(recipe: &Recipe, path: &Path) -> Result<(), Failure> {
         write_atomically(path, recipe.to_toml().as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        output::note(&format!("{}: a recipe of {} tables", path.display(), recipe.prune.len()));
+        let (path, weights) = (path.display(), recipe.prune.len());
+        output::note(&format!("{path}: weights pruned: {weights}; next: burn-sparse train {path}"));
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ impl TaskVisitor for Try<'_> {
 
 fn table(found: &Sensitivity) -> String {
     let metric = found.dense.name.replace('_', " ");
-    let heading = ["weight", "pattern", "sparsity", &metric, "worse by", "error"];
+    let heading = ["weight", "pattern", "sparsity", &metric, "worse by", "output error"];
     let mut cells = vec![heading.map(String::from).to_vec()];
     cells.extend(found.trials.iter().map(|trial| {
         let written = |value: f64| Metric::written(&found.dense.name, value);
