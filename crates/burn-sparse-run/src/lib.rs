@@ -20,6 +20,7 @@ mod catalog;
 mod classification;
 mod constant;
 mod initialize;
+mod latency;
 mod metric;
 pub mod pretrained;
 pub mod recipe;

@@ -3,31 +3,14 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::measure::{Bench, BenchRow, LayerReport, alternate, layers};
+use burn_sparse::measure::{Bench, BenchRow, LayerReport, layers};
 use burn_sparse::nn::KernelInput;
 use serde::Serialize;
 
+use crate::latency::Latency;
 use crate::recipe::Recipe;
 use crate::run::RunError;
 use crate::{Task, TaskVisitor, with_task};
-
-/// Latency of a model on a batch, until its outputs are read, dense and sparse in one run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Latency {
-    /// Number of samples in the batch.
-    pub batch: usize,
-    /// Median microseconds with Burn's dense layers.
-    pub dense_us: f64,
-    /// Median microseconds with packed weights.
-    pub sparse_us: f64,
-}
-
-impl Latency {
-    /// Returns the dense latency divided by the sparse one.
-    pub fn speedup(&self) -> f64 {
-        self.dense_us / self.sparse_us
-    }
-}
 
 /// Measurements of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,22 +69,15 @@ impl TaskVisitor for Measure<'_> {
         let mut batches: Vec<usize> =
             self.batches.iter().map(|&batch| batch.min(task.test_len(&data))).collect();
         batches.dedup();
-        let pass = |model: &T::Model, batch: usize, repeats: usize| {
-            for _ in 0..repeats {
-                black_box(task.outputs(&data, model, batch, device));
-            }
-        };
-        let latency = batches.iter().map(|&batch| {
-            let [dense, sparse] = alternate(
-                1,
-                [&|repeats| pass(&dense, batch, repeats), &|repeats| pass(&packed, batch, repeats)],
-            );
-            Latency { batch, dense_us: 1e6 * dense, sparse_us: 1e6 * sparse }
-        });
-        let latency = latency.collect();
-        let by_batch = batches
+        let forms = [&dense, &packed];
+        let latency = batches
             .iter()
-            .map(|&batch| (batch, layers(&packed, self.checkpoint, || pass(&packed, batch, 1))));
+            .map(|&batch| Latency::measure(&task, &data, forms, batch, device))
+            .collect();
+        let by_batch = batches.iter().map(|&batch| {
+            let pass = || drop(black_box(task.outputs(&data, &packed, batch, device)));
+            (batch, layers(&packed, self.checkpoint, pass))
+        });
         let by_batch: Vec<_> = by_batch.collect();
         let mut alone = Vec::new();
         for (name, entry) in self.checkpoint.packed() {

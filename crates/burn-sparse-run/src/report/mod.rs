@@ -10,7 +10,9 @@ mod page;
 mod table;
 
 pub use found::{Found, Run, find};
-pub use latency::{Alone, Latency, Measured, measure};
+pub use latency::{Alone, Measured, measure};
+
+pub use crate::latency::Latency;
 pub use markdown::markdown;
 pub use page::page;
 pub use table::{Row, rows};

@@ -1,7 +1,4 @@
-use std::hint::black_box;
-
 use burn::module::Module;
-use burn_sparse::measure::alternate;
 use burn_sparse::nn::{KernelInput, record_dispatch};
 
 use super::Sweep;
@@ -10,6 +7,7 @@ use super::choose::{Budget, BudgetError, Budgeted, TimedCandidate, choose};
 use super::layer_times::LayerTimes;
 use super::run::SweepPlace;
 use crate::Task;
+use crate::latency::Latency;
 use crate::run::{Observer, RunError};
 
 /// Candidates for a budget, and the choice among them.
@@ -65,14 +63,9 @@ pub fn budget<T: Task>(
     }
     let chosen = choose(&candidates, budget, &mut |weights| {
         let packed = dense.packed(weights)?;
-        let pass = |model: &T::Model, repeats: usize| {
-            (0..repeats).for_each(|_| drop(black_box(dense.outputs(model, batch))));
-        };
-        let seconds = alternate(
-            1,
-            [&|repeats| pass(&dense.plain, repeats), &|repeats| pass(&packed, repeats)],
-        );
-        let us = seconds.map(|seconds| 1e6 * seconds);
+        let forms = [&dense.plain, &packed];
+        let found = Latency::measure(task, &dense.data, forms, batch, place.device);
+        let us = [found.dense_us, found.sparse_us];
         watch(CandidateEvent::Timed(us));
         Ok::<_, RunError>(us)
     })?;

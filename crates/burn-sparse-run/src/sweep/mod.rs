@@ -2,6 +2,7 @@
 
 mod budget;
 mod candidate;
+mod cheapest;
 mod choose;
 mod claim;
 mod grid;
