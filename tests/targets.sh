@@ -20,4 +20,4 @@ aarch64-unknown-linux-gnu)
     exit 2
     ;;
 esac
-cargo test --release -p burn-sparse-kernels --lib --target "$1" -- "${tests[@]}"
+cargo test --release -p burn-sparse-cpu --target "$1" -- "${tests[@]}"

@@ -104,12 +104,21 @@ impl Affine {
 fn line(image: &mut [f32], from: (f32, f32), to: (f32, f32), thickness: f32, strength: f32) {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let squared = (dx * dx + dy * dy).max(1e-6);
-    for (index, pixel) in image.iter_mut().enumerate() {
-        let (x, y) = ((index % SIDE) as f32 - from.0, (index / SIDE) as f32 - from.1);
-        let along = ((x * dx + y * dy) / squared).clamp(0.0, 1.0);
-        let distance = (x - along * dx).hypot(y - along * dy);
-        let shade = (1.0 - (distance - thickness * 0.5).max(0.0)).max(0.0) * strength;
-        *pixel = pixel.max(shade);
+    // Pixels further away stay as they are; a pixel more on every side makes up for rounding.
+    let reach = thickness * 0.5 + 2.0;
+    let pixels = |from: f32, to: f32| {
+        let (low, high) = (from.min(to) - reach, from.max(to) + reach + 1.0);
+        low.max(0.0) as usize..high.clamp(0.0, SIDE as f32) as usize
+    };
+    for row in pixels(from.1, to.1) {
+        for column in pixels(from.0, to.0) {
+            let (x, y) = (column as f32 - from.0, row as f32 - from.1);
+            let along = ((x * dx + y * dy) / squared).clamp(0.0, 1.0);
+            let distance = (x - along * dx).hypot(y - along * dy);
+            let shade = (1.0 - (distance - thickness * 0.5).max(0.0)).max(0.0) * strength;
+            let pixel = &mut image[row * SIDE + column];
+            *pixel = pixel.max(shade);
+        }
     }
 }
 

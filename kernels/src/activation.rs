@@ -1,18 +1,16 @@
-//! Activations as operations of their own, where no kernel applies them.
+//! Activations as operations, where no kernel applies them.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
+use burn_sparse_cpu::Activation;
 
 use crate::dense::gelu;
-use crate::layout::Activation;
 
-impl Activation {
-    /// Applies the activation as a separate operation.
-    pub fn apply<const D: usize>(self, y: Tensor<D>) -> Tensor<D> {
-        match self {
-            Self::None => y,
-            Self::Relu => relu(y),
-            Self::Gelu => gelu(y),
-        }
+/// Applies the activation as an operation of its own.
+pub fn activate<const D: usize>(y: Tensor<D>, activation: Activation) -> Tensor<D> {
+    match activation {
+        Activation::None => y,
+        Activation::Relu => relu(y),
+        Activation::Gelu => gelu(y),
     }
 }

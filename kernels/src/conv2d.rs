@@ -1,10 +1,10 @@
 use burn::backend::Flex;
 use burn::tensor::ops::PadMode;
 use burn::tensor::{Int, Tensor, s};
+use burn_sparse_cpu::Store;
 
-use crate::cpu::{self, Store};
 use crate::linear::{Dispatch, run};
-use crate::ops::{convolve, on_cpu};
+use crate::ops::{convolve, on_cpu, reads};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, KernelName, PackedTensors, Window};
 
@@ -54,7 +54,7 @@ fn from_images(
     activation: Activation,
     window: &Window,
 ) -> Option<Tensor<4>> {
-    if weight.values.is_autodiff() || !cpu::reads(weight.values.dtype()) {
+    if weight.values.is_autodiff() || !reads(weight.values.dtype()) {
         return None;
     }
     let x = on_cpu(x)?;

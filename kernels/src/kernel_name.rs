@@ -1,7 +1,8 @@
 use std::fmt;
 
-use crate::cpu::int8::ByteIsa;
-use crate::cpu::{CpuKernel, Isa};
+use burn_sparse_cpu::int8::ByteIsa;
+use burn_sparse_cpu::{CpuKernel, Isa};
+
 #[cfg(feature = "cubecl-backend")]
 use crate::gpu::GpuKernel;
 

@@ -18,6 +18,8 @@
 //! The choice among kernels, or of a dense operator if that is faster, follows [`Costs`]. Values may be stored in bf16 or
 //! f16 ([`PackedTensors::cast`]); sums are f32.
 //!
+//! On the CPU the kernels of [`burn_sparse_cpu`] run.
+//!
 //! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts: portable kernels
 //! for all three, tensor cores for 16-bit grouped weights on CUDA.
 //!
@@ -41,12 +43,10 @@ mod calibrate;
 mod choice;
 mod conv2d;
 mod cost;
-mod cpu;
 mod dense;
 #[cfg(feature = "cubecl-backend")]
 mod gpu;
 mod kernel_name;
-mod layout;
 mod linear;
 mod lstm_cell;
 mod mask;
@@ -55,18 +55,17 @@ mod ops;
 mod packed;
 mod quantized;
 mod select;
-mod window;
 
+pub use activation::activate;
+pub use burn_sparse_cpu::{Activation, Layout, PackedShape, Window, peak_gflops};
 pub use choice::{Choice, Predicted, Reason};
 pub use conv2d::sparse_conv2d;
 pub use cost::Costs;
-pub use cpu::peak_gflops;
 pub use dense::{
     BatchNormalized, Unseen, attention, batch_norm_relu, batch_norm_relu_train, dense_conv2d, gelu,
     lstm_sequence, rms_norm, rotary, swiglu,
 };
 pub use kernel_name::KernelName;
-pub use layout::{Activation, Layout, PackedShape};
 pub use linear::{sparse_linear, sparse_linear_features_major, sparse_linear_with};
 pub use lstm_cell::lstm_cell;
 pub use mask::{apply_mask, decay_dropped};
@@ -75,4 +74,3 @@ pub use ops::SparseOps;
 pub use packed::{Checked, PackedPrimitive, PackedTensors, Spec};
 pub use quantized::{QuantizedWeight, quantized_linear, quantizes};
 pub use select::{select, select_conv2d, trains_faster};
-pub use window::Window;

@@ -1,9 +1,9 @@
 use burn::backend::Dispatch as AnyBackend;
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::cpu;
+use crate::activation::activate;
 use crate::kernel_name::OnDevice;
-use crate::ops::SparseOps;
+use crate::ops::{SparseOps, reads};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, KernelName, PackedTensors};
 
@@ -105,7 +105,7 @@ pub(crate) fn run<const D: usize>(
     if on_cpu {
         let values = weight.values.dtype();
         assert!(
-            dtype == DType::F32 && cpu::reads(values),
+            dtype == DType::F32 && reads(values),
             "sparse_linear: {dtype:?} inputs on the CPU with {values:?} weights; it takes F32 inputs with F32, \
              BF16 or F16 weights"
         );
@@ -148,5 +148,5 @@ pub(crate) fn run<const D: usize>(
         weight.set_checked();
     }
     let y = Tensor::<2>::from_dispatch(y).reshape(shape);
-    if fuse { y } else { activation.apply(y) }
+    if fuse { y } else { activate(y, activation) }
 }

@@ -1,9 +1,8 @@
 use burn::backend::Flex;
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
+use burn_sparse_cpu::{self as cpu, Isa, Step};
 
-use crate::cpu::Isa;
-use crate::cpu::lstm_cell::{self as cpu, Step};
 use crate::ops::{on_cpu, tensor};
 
 /// Computes the state of an LSTM after a step: `c' = σ(f) c + σ(i) tanh(g)`, `h' = σ(o) tanh(c')` (Hochreiter and

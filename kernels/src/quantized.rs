@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::tensor::{Device, Tensor};
+use burn_sparse_cpu::Store;
+use burn_sparse_cpu::int8::{self, ByteIsa, ByteWeight};
 use burn_sparse_pattern::Packed;
 
-use crate::cpu::Store;
-use crate::cpu::int8::{self, ByteIsa, ByteWeight};
 use crate::ops::{on_cpu, tensor};
 use crate::{Activation, KernelName};
 

@@ -1,7 +1,8 @@
 use burn::tensor::{DType, Device};
+use burn_sparse_cpu::Isa;
 
 use crate::cost::{Chosen, Costs};
-use crate::cpu::{self, Isa};
+use crate::ops::reads;
 use crate::{Choice, KernelName, Layout, PackedShape, PackedTensors, Predicted, Reason};
 
 /// Largest share of the dense product's time that a sparse kernel may be predicted to take. Predictions have errors, and
@@ -101,7 +102,7 @@ fn select_by(
     if dtype != DType::F32 {
         return unsupported("the CPU kernels compute in f32");
     }
-    if !cpu::reads(weight.values.dtype()) {
+    if !reads(weight.values.dtype()) {
         return unsupported("the CPU kernels read weights in f32, bf16 and f16");
     }
     let isa = Isa::detect();

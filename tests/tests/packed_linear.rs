@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::nn::{Activation, Linear, LinearConfig, record_dispatch};
+use burn_sparse::nn::{Activation, Linear, LinearConfig, activate, record_dispatch};
 use burn_sparse::pattern::format::{Entry, FloatType, PackedEntry, View};
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 
@@ -85,7 +85,7 @@ fn two_byte_values_run_the_sparse_kernels_and_unpack_to_what_they_round_to() {
                 packed.weight.val(),
                 packed.bias.as_ref().map(Param::val),
             );
-            let expected = values(activation.apply(unpacked));
+            let expected = values(activate(unpacked, activation));
             assert_close(&values(packed.forward_activated(x.clone(), activation)), &expected, 1e-5);
         }
     }

@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
+use burn_sparse_cpu::Isa;
+
 use super::measure::measure;
 use crate::cost::{Costs, Tables};
-use crate::cpu::Isa;
 
 /// Version of the kernels; tables measured with other versions are not used.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 10");

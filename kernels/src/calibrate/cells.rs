@@ -4,11 +4,10 @@ use std::hint::black_box;
 
 use burn::tensor::module::linear;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_sparse_cpu::{CpuKernel, Isa, TILE_ROWS};
 
-use crate::cost::curves::{BLOCKS, DENSE, VECTORS, subject};
-use crate::cpu::{CpuKernel, Isa};
+use crate::cost::curves::{BLOCKS, DENSE, VECTORS, subject, terms};
 use crate::kernel_name::{KernelName, OnDevice};
-use crate::layout::TILE_ROWS;
 use crate::linear::{Dispatch, run};
 use crate::{Activation, Checked, Layout, PackedTensors, Window, dense_conv2d, sparse_conv2d};
 
@@ -117,7 +116,7 @@ fn cells(
             let shape = weight.shape();
             for (at, &n) in tokens.iter().enumerate() {
                 let mut add = |subject, run| {
-                    let terms = shape.terms(subject);
+                    let terms = terms(&shape, subject);
                     cells.push(Cell { subject, at, terms, run, best: f64::INFINITY });
                 };
                 if place == 0 {

@@ -7,7 +7,7 @@ use burn::tensor::module::linear;
 use super::cells::{self, Cell, tensor};
 use super::fit::{Sample, fit};
 use crate::cost::Tables;
-use crate::cost::curves::{CACHED, Curves, DENSE};
+use crate::cost::curves::{CACHED, Curves, DENSE, bytes};
 use crate::{Layout, PackedShape};
 
 /// Rows and columns of a weight that is too large for any cache: 64 MB.
@@ -60,7 +60,7 @@ fn memory(cached: &Curves) -> f64 {
     };
     let best = (0..ROUNDS).map(|_| fastest(&run)).fold(f64::INFINITY, f64::min);
     let extra = best - cached.predict(DENSE, &shape, 1);
-    (1e9 * extra / (shape.bytes(DENSE) - CACHED) as f64).max(0.0)
+    (1e9 * extra / (bytes(&shape, DENSE) - CACHED) as f64).max(0.0)
 }
 
 /// Returns the seconds of the fastest of several runs.

@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use burn_sparse_cpu::{CpuKernel, Isa};
 use serde::{Deserialize, Serialize};
 
 use super::curves::{Chosen, Curves};
 use crate::PackedShape;
-use crate::cpu::{CpuKernel, Isa};
 
 /// Costs of the CPU kernels and of the dense operators on a machine, by which [`select`](crate::select()) chooses.
 ///
@@ -126,7 +126,7 @@ mod tests {
         let isa = Isa::detect();
         let packed = |layout, zeros: f64| {
             let kept = ((1.0 - zeros) * (1024 * 1024) as f64) as usize;
-            PackedShape { rows: 1024, cols: 1024, layout, stored: kept }
+            PackedShape::new(1024, 1024, layout, kept)
         };
         let grouped = packed(Layout::Grouped { vector: 32 }, 0.9);
         for n in [1, 16, 128, 1024] {
@@ -148,8 +148,7 @@ mod tests {
         for layout in [Layout::Grouped { vector: 16 }, balanced, Layout::Rows] {
             for channels in [16, 32, 64] {
                 let cols = 9 * channels;
-                let matrix =
-                    PackedShape { rows: channels, cols, layout, stored: channels * cols / 4 };
+                let matrix = PackedShape::new(channels, cols, layout, channels * cols / 4);
                 let chosen =
                     |side: usize| Costs::built_in().choose_conv2d(&matrix, side * side, isa);
                 for (fewer, more) in
@@ -179,7 +178,7 @@ mod tests {
         for layout in layouts {
             for isa in Isa::available() {
                 for n in [1, 9] {
-                    let matrix = PackedShape { rows: 64, cols: 64, layout, stored: 1024 };
+                    let matrix = PackedShape::new(64, 64, layout, 1024);
                     for kernel in CpuKernel::candidates(layout, n, isa) {
                         let subject = curves::subject(kernel, layout);
                         let known = |curves: &Curves| {

@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 
+use burn_sparse_cpu::{CpuKernel, padded};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::CpuKernel;
-use crate::cpu::weight::padded;
 use crate::{Layout, PackedShape};
 
 /// Kernel chosen for a call, with the predicted times.
@@ -75,7 +74,7 @@ impl Curves {
         memory: f64,
     ) -> Chosen {
         let predict = |subject| {
-            let from_memory = matrix.bytes(subject).saturating_sub(CACHED);
+            let from_memory = bytes(matrix, subject).saturating_sub(CACHED);
             self.predict(subject, matrix, n) + 1e-9 * memory * from_memory as f64
         };
         let dense = predict(DENSE);
@@ -91,7 +90,7 @@ impl Curves {
         let Some(curve) = self.nanoseconds.get(subject).filter(|curve| !curve.is_empty()) else {
             return f64::INFINITY;
         };
-        let terms = matrix.terms(subject);
+        let terms = terms(matrix, subject);
         let at = |i: usize| 1e-9 * (0..4).map(|t| curve[i][t] * terms[t]).sum::<f64>();
         let tokens = &self.tokens[..curve.len().min(self.tokens.len())];
         let above = tokens.partition_point(|&measured| measured < n);
@@ -107,35 +106,33 @@ impl Curves {
     }
 }
 
-impl PackedShape {
-    /// Returns the size of the weight in bytes, with values in f32.
-    pub(crate) fn bytes(&self, subject: &str) -> usize {
-        match self.layout {
-            _ if subject == DENSE => 4 * self.rows * self.cols,
-            Layout::Grouped { vector } => 4 * (self.stored + self.stored / vector),
-            Layout::Balanced { .. } => 5 * self.stored,
-            Layout::Rows => 8 * self.stored,
-        }
+/// Returns the size of the weight in bytes, with values in f32.
+pub(crate) fn bytes(matrix: &PackedShape, subject: &str) -> usize {
+    match matrix.layout {
+        _ if subject == DENSE => 4 * matrix.rows * matrix.cols,
+        Layout::Grouped { vector } => 4 * (matrix.stored + matrix.stored / vector),
+        Layout::Balanced { .. } => 5 * matrix.stored,
+        Layout::Rows => 8 * matrix.stored,
     }
+}
 
-    /// Returns the factors of the coefficients of a subject: one call, kept weights, cells, and edges.
-    pub(crate) fn terms(&self, subject: &str) -> [f64; 4] {
-        let cells = (self.rows * self.cols) as f64;
-        let cells = match self.layout {
-            _ if subject == DENSE => cells,
-            Layout::Grouped { vector } => cells / vector as f64,
-            Layout::Balanced { block, .. } => cells / block as f64,
-            Layout::Rows => cells,
-        };
-        let kept = if subject == DENSE { cells } else { self.stored as f64 };
-        let edges = match self.layout {
-            Layout::Balanced { block, .. } if subject != DENSE => {
-                self.rows + padded(self.cols, block)
-            }
-            _ => self.rows + self.cols,
-        };
-        [1.0, kept, cells, edges as f64]
-    }
+/// Returns the factors of the coefficients of a subject: one call, kept weights, cells, and edges.
+pub(crate) fn terms(matrix: &PackedShape, subject: &str) -> [f64; 4] {
+    let cells = (matrix.rows * matrix.cols) as f64;
+    let cells = match matrix.layout {
+        _ if subject == DENSE => cells,
+        Layout::Grouped { vector } => cells / vector as f64,
+        Layout::Balanced { block, .. } => cells / block as f64,
+        Layout::Rows => cells,
+    };
+    let kept = if subject == DENSE { cells } else { matrix.stored as f64 };
+    let edges = match matrix.layout {
+        Layout::Balanced { block, .. } if subject != DENSE => {
+            matrix.rows + padded(matrix.cols, block)
+        }
+        _ => matrix.rows + matrix.cols,
+    };
+    [1.0, kept, cells, edges as f64]
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 use burn::backend::Flex;
 use burn::tensor::{Bool, DType, Tensor};
 use burn_flex::FlexTensor;
+use burn_sparse_cpu::Isa;
+use burn_sparse_cpu::dense::{Attention, Heads};
 
-use super::kernels::{Attention, Heads};
-use crate::cpu::Isa;
 use crate::ops::tensor;
 
 /// Keys that queries do not see in [`attention`].

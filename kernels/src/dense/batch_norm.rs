@@ -6,8 +6,8 @@ use burn_autodiff::checkpoint::strategy::NoCheckpointing;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
+use burn_sparse_cpu::dense::{BatchNorm, Statistics};
 
-use super::kernels::{BatchNorm, Statistics};
 use crate::ops::{on_cpu, tensor};
 
 /// Batch normalized in training, and its statistics.

@@ -6,8 +6,8 @@ use burn_autodiff::checkpoint::strategy::NoCheckpointing;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
+use burn_sparse_cpu::dense::DenseConv2d;
 
-use super::kernels::DenseConv2d;
 use crate::Window;
 use crate::ops::{on_cpu, tensor};
 

@@ -6,9 +6,9 @@ use burn_autodiff::checkpoint::strategy::NoCheckpointing;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 use burn_flex::FlexTensor;
+use burn_sparse_cpu::Isa;
+use burn_sparse_cpu::dense::{Function, Rows, apply};
 
-use super::kernels::{Function, Rows, apply};
-use crate::cpu::Isa;
 use crate::ops::{on_cpu, tensor};
 
 /// Computes `x Φ(x)` with the normal distribution Φ: the exact GELU (Hendrycks and Gimpel, 2016). On the CPU it and its

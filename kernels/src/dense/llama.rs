@@ -2,10 +2,10 @@
 
 use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_sparse_cpu::Isa;
+use burn_sparse_cpu::dense::{Function, Rows, apply, rms_norm as normalized, turned};
 
 use super::attention::{heads_of, view};
-use super::kernels::{Function, Rows, apply, rms_norm as normalized, turned};
-use crate::cpu::Isa;
 use crate::ops::{on_cpu, tensor};
 
 /// Computes `x / √(mean x² + epsilon) · gamma` of every position (Zhang and Sennrich, 2019) in one pass on the CPU. Returns

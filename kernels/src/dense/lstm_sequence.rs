@@ -6,9 +6,9 @@ use burn_autodiff::checkpoint::strategy::NoCheckpointing;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
+use burn_sparse_cpu::Isa;
+use burn_sparse_cpu::dense::Sequence;
 
-use super::kernels::Sequence;
-use crate::cpu::Isa;
 use crate::ops::tensor;
 
 /// Runs all steps of a dense LSTM in training on the CPU, as one operator with its own gradient; returns `None` on other

@@ -5,7 +5,6 @@ mod attention;
 mod batch_norm;
 mod conv2d;
 mod gelu;
-mod kernels;
 mod llama;
 mod lstm_sequence;
 

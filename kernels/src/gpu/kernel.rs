@@ -2,6 +2,7 @@ use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::DType;
 use burn_cubecl::CubeDevice;
+use burn_sparse_cpu::TILE_ROWS;
 use burn_sparse_cube::tensor_core::{self, Tile, WideTile, proves_itself};
 use burn_sparse_cube::transpose::pitch;
 use burn_sparse_cube::{balanced, grouped};
@@ -9,7 +10,6 @@ use cubecl::features::{MmaConfig, Tma};
 use cubecl::ir::FloatKind;
 use cubecl::prelude::*;
 
-use crate::layout::TILE_ROWS;
 use crate::{Layout, PackedShape};
 
 /// Kernel that multiplies by a packed weight on a GPU.

@@ -165,7 +165,7 @@ impl SparseOps for CubeBackend {
 
 /// Converts the shape of a weight to that of the kernels.
 fn family(shape: &PackedShape) -> Family {
-    let PackedShape { rows, cols, layout, stored } = *shape;
+    let PackedShape { rows, cols, layout, stored, .. } = *shape;
     match layout {
         Layout::Grouped { vector } => Family::Grouped(Grouped { rows, cols, vector }),
         Layout::Rows => Family::Grouped(Grouped { rows, cols, vector: 1 }),

@@ -1,14 +1,12 @@
 use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::tensor::{Bytes, DType, Element, Shape, Tensor};
+use burn::tensor::{Bytes, DType, Shape, Tensor};
 use burn_flex::FlexTensor;
-use bytemuck::Pod;
-use half::{bf16, f16};
+use burn_sparse_cpu::{Isa, PackedWeight, Parts, Store, Values, conv2d, gradient, masked, run};
 
 use super::SparseOps;
 use crate::Window;
 use crate::cost::Costs;
-use crate::cpu::{self, Isa, Store, Value, Weight, conv2d, gradient, masked};
 use crate::kernel_name::OnDevice;
 use crate::packed::{PackedPrimitive, Spec};
 
@@ -24,11 +22,7 @@ impl SparseOps for Flex {
         let (x, bias) = (floats(&x), floats(&bias));
         let bias = (!bias.is_empty()).then_some(bias);
         let store = Store { bias, activation: spec.activation };
-        let y = match weight.values.dtype() {
-            DType::BF16 => forward::<bf16>(&weight, x, store, spec),
-            DType::F16 => forward::<f16>(&weight, x, store, spec),
-            _ => forward::<f32>(&weight, x, store, spec),
-        };
+        let y = forward(&checked(&weight, spec), x, store, spec);
         tensor(y, [x.len() / spec.shape.cols, spec.shape.rows])
     }
 
@@ -42,12 +36,7 @@ impl SparseOps for Flex {
         let dy = floats(&dy);
         let n = dy.len() / spec.shape.rows;
         let mut dx = vec![0.0; n * spec.shape.cols];
-        let isa = Isa::detect();
-        match weight.values.dtype() {
-            DType::BF16 => gradient::dx(isa, &slices::<bf16>(&weight, spec), dy, &mut dx),
-            DType::F16 => gradient::dx(isa, &slices::<f16>(&weight, spec), dy, &mut dx),
-            _ => gradient::dx(isa, &slices::<f32>(&weight, spec), dy, &mut dx),
-        }
+        gradient::dx(Isa::detect(), &checked(&weight, spec), dy, &mut dx);
         tensor(dx, [n, spec.shape.cols])
     }
 
@@ -59,12 +48,8 @@ impl SparseOps for Flex {
     ) -> FloatTensor<Self> {
         let weight = contiguous_weight(weight);
         let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
-        let (isa, x, dy) = (Isa::detect(), floats(&x), floats(&dy));
-        let dw = match weight.values.dtype() {
-            DType::BF16 => gradient::dw(isa, &slices::<bf16>(&weight, spec), x, dy),
-            DType::F16 => gradient::dw(isa, &slices::<f16>(&weight, spec), x, dy),
-            _ => gradient::dw(isa, &slices::<f32>(&weight, spec), x, dy),
-        };
+        let (x, dy) = (floats(&x), floats(&dy));
+        let dw = gradient::dw(Isa::detect(), &checked(&weight, spec), x, dy);
         tensor(dw, spec.shape.layout.values_shape(spec.shape.stored))
     }
 
@@ -121,6 +106,11 @@ fn bytes(mask: &FlexTensor) -> &[u8] {
     mask.as_slice().expect("masks are bytes")
 }
 
+/// Returns `true` if the CPU's kernels read values of this type.
+pub(crate) fn reads(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::BF16 | DType::F16)
+}
+
 /// Returns the primitive of an f32 tensor on the CPU, contiguous; `None` for other tensors and those that autodiff tracks.
 pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
     if tensor.is_autodiff() || tensor.dtype() != DType::F32 {
@@ -150,41 +140,43 @@ pub(crate) fn convolve(
 ) -> FlexTensor {
     let weight = contiguous_weight(weight);
     let shape: [usize; 4] = x.layout().shape().dims();
-    let (isa, x) = (Isa::detect(), floats(x));
-    let y = match weight.values.dtype() {
-        DType::BF16 => conv2d(isa, &slices::<bf16>(&weight, spec), x, shape, window, store),
-        DType::F16 => conv2d(isa, &slices::<f16>(&weight, spec), x, shape, window, store),
-        _ => conv2d(isa, &slices::<f32>(&weight, spec), x, shape, window, store),
-    };
+    let y = conv2d(Isa::detect(), &checked(&weight, spec), floats(x), shape, window, store);
     let [height, width] = window.output([shape[2], shape[3]]);
     tensor(y, [shape[0], spec.shape.rows, height, width])
 }
 
-fn forward<V: Value + Element + Pod>(
-    weight: &PackedPrimitive<Flex>,
-    x: &[f32],
-    store: Store<'_>,
-    spec: Spec,
-) -> Vec<f32> {
-    let (isa, weight) = (Isa::detect(), slices::<V>(weight, spec));
-    let chosen = || Costs::current().choose(&weight.shape(), x.len() / weight.cols, isa).kernel;
+fn forward(weight: &PackedWeight<'_>, x: &[f32], store: Store<'_>, spec: Spec) -> Vec<f32> {
+    let (isa, shape) = (Isa::detect(), weight.shape());
+    let chosen = || Costs::current().choose(&shape, x.len() / shape.cols, isa).kernel;
     let kernel = spec.kernel.and_then(OnDevice::cpu).unwrap_or_else(chosen);
-    cpu::run(isa, kernel, &weight, x, store)
+    run(isa, kernel, weight, x, store)
 }
 
 /// Borrows a weight for kernels, and checks it unless `spec` says that it has been checked.
-fn slices<V: Element + Pod>(weight: &PackedPrimitive<Flex>, spec: Spec) -> Weight<'_, V> {
-    let slices = Weight {
+fn checked(weight: &PackedPrimitive<Flex>, spec: Spec) -> PackedWeight<'_> {
+    let values = &weight.values;
+    let contiguous = "contiguous values of their own type";
+    let parts = Parts {
         rows: spec.shape.rows,
         cols: spec.shape.cols,
         layout: spec.shape.layout,
-        values: weight.values.as_slice().expect("contiguous values of their own type"),
+        values: match values.dtype() {
+            DType::BF16 => Values::Bf16(values.as_slice().expect(contiguous)),
+            DType::F16 => Values::F16(values.as_slice().expect(contiguous)),
+            _ => Values::F32(values.as_slice().expect(contiguous)),
+        },
         columns: weight.index.as_slice().unwrap_or(&[]),
         in_block: weight.index.as_slice().unwrap_or(&[]),
         offsets: weight.offsets.as_slice().unwrap_or(&[]),
         order: weight.order.as_slice().unwrap_or(&[]),
     };
-    match slices.check(spec.checked) {
+    let weight = if spec.checked {
+        // SAFETY: only `Checked` says so, and only of indices that have passed the check.
+        unsafe { parts.check_sizes() }
+    } else {
+        parts.check()
+    };
+    match weight {
         Ok(weight) => weight,
         // As Burn's own operators do on tensors that do not fit; files are checked when they are read.
         Err(reason) => panic!("sparse_linear: {reason}"),

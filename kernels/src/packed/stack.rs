@@ -1,8 +1,8 @@
 use burn::tensor::Tensor;
+use burn_sparse_cpu::TILE_ROWS;
 
 use super::{Checked, PackedTensors};
 use crate::Layout;
-use crate::layout::TILE_ROWS;
 
 impl PackedTensors {
     /// Stacks the rows of all `parts` into one weight, so that layers that read the same input run as one. The gradient of

@@ -1,11 +1,10 @@
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
 use burn_sparse_pattern::{
     BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
 };
 
 use super::Spec;
-use crate::cpu::Weight;
-use crate::layout::TILE_ROWS;
 use crate::{Activation, Address, Layout, Memo, PackedShape};
 
 /// A packed weight on a device, in the order its kernels read.
@@ -252,7 +251,7 @@ impl PackedTensors {
     /// # Panics
     /// Panics if the tensors are inconsistent.
     pub fn entries(&self, each: impl FnMut(usize, usize, usize)) {
-        let checked = self.with_weight(|weight| weight.entries(0..weight.rows, each));
+        let checked = self.with_weight(|weight| weight.entries(each));
         if let Err(reason) = checked {
             panic!("packed weight: {reason}");
         }
@@ -260,7 +259,7 @@ impl PackedTensors {
 
     /// Calls `use_it` with the checked weight, whose values are replaced by zeros: only positions matter, and the values may
     /// be on any device and tracked by autodiff.
-    fn with_weight<R>(&self, use_it: impl FnOnce(&Weight<'_>) -> R) -> Result<R, String> {
+    fn with_weight<R>(&self, use_it: impl FnOnce(&PackedWeight<'_>) -> R) -> Result<R, String> {
         let int = |tensor: &Tensor<1, Int>| -> Vec<i32> {
             read(tensor.clone().into_data().convert::<i32>())
         };
@@ -270,17 +269,17 @@ impl PackedTensors {
             _ => Vec::new(),
         };
         let values = vec![0.0; self.values.shape().num_elements()];
-        let weight = Weight {
+        let weight = Parts {
             rows: self.rows,
             cols: self.cols,
             layout: self.layout,
-            values: &values,
+            values: Values::F32(&values),
             columns: &index,
             in_block: &in_block,
             offsets: &offsets,
             order: &order,
         };
-        weight.check(false).map(|weight| use_it(&weight))
+        weight.check().map(|weight| use_it(&weight))
     }
 }
 

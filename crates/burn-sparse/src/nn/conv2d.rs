@@ -5,7 +5,7 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, Reason, Window, dense_conv2d, select_conv2d, sparse_conv2d,
+    Activation, Choice, Reason, Window, activate, dense_conv2d, select_conv2d, sparse_conv2d,
 };
 
 use super::choices::Call;
@@ -145,12 +145,12 @@ impl Conv2d {
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
                     let weight = packed.dense(base);
-                    return activation.apply(self.dense(input, weight, bias, &window));
+                    return activate(self.dense(input, weight, bias, &window), activation);
                 }
                 Choice::Dense { .. } => {}
             }
         }
-        activation.apply(self.dense(input, self.weight.val(), bias, &window))
+        activate(self.dense(input, self.weight.val(), bias, &window), activation)
     }
 
     fn dense(

@@ -4,7 +4,7 @@ use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, KernelName, PackedTensors, Reason, sparse_linear_features_major,
+    Activation, Choice, KernelName, PackedTensors, Reason, activate, sparse_linear_features_major,
     sparse_linear_with,
 };
 
@@ -139,12 +139,12 @@ impl Linear {
                     return sparse(input, &packed.tensors(base), bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
-                    return activation.apply(linear(input, packed.dense(base), bias));
+                    return activate(linear(input, packed.dense(base), bias), activation);
                 }
                 Choice::Dense { .. } => {}
             }
         }
-        activation.apply(linear(input, self.weight.val(), bias))
+        activate(linear(input, self.weight.val(), bias), activation)
     }
 
     /// Returns the kernel for as many tokens as `input` has, of any size; `None` if the weight is not packed.

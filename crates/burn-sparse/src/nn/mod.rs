@@ -80,7 +80,7 @@ pub mod transformer {
 
 pub use batch_norm::batch_norm_relu;
 pub use burn::nn::*;
-pub use burn_sparse_kernels::Activation;
+pub use burn_sparse_kernels::{Activation, activate};
 pub use dispatch::{Dispatched, KernelInput, record_dispatch};
 pub use embedding::{Embedding, EmbeddingConfig};
 pub(crate) use inputs::{InputValues, LayerInput, record_inputs};

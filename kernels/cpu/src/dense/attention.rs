@@ -1,0 +1,102 @@
+use crate::gemm::{View, product};
+use crate::parallel::{Shared, for_each_part, team, with_scratch};
+use crate::simd::{Isa, dispatch};
+
+use super::heads::Heads;
+use super::one_query::OneQuery;
+use super::softmax::Softmax;
+
+/// Attention of queries to keys and values.
+#[derive(Clone, Copy)]
+pub struct Attention<'a> {
+    /// Queries.
+    pub query: Heads<'a>,
+    /// Keys, of as many heads as the queries, or of a divisor: heads of a group share them.
+    pub key: Heads<'a>,
+    /// Values, of the shape of the keys.
+    pub value: Heads<'a>,
+    /// `true` for keys that are not seen, `[batch, keys]`; empty for none.
+    pub padding: &'a [bool],
+    /// Score of keys that are not seen.
+    pub masked: f32,
+    /// `true` if a query sees the keys up to its own position only; queries are at the last positions of the keys.
+    pub causal: bool,
+}
+
+/// Queries whose scores are computed together: they stay in a close cache, and a causal block skips the keys after it.
+const BLOCK: usize = 64;
+
+/// Number of queries up to which each reads the keys and values where they are: a product of matrices would copy them first.
+const FEW: usize = 4;
+
+impl Attention<'_> {
+    /// Computes `softmax(q · kᵀ / √d_head) · v` for every head, `[batch, queries, heads · d_head]`.
+    ///
+    /// # Panics
+    /// Panics if shapes do not fit each other or the slices.
+    pub fn run(self, isa: Isa) -> Vec<f32> {
+        let [batch, heads, queries, d_head] = self.query.shape;
+        let keys = self.key.shape[2];
+        let len = batch * heads * queries * d_head;
+        let mut out = vec![0.0; len];
+        let to = Shared::new(&mut out);
+        let blocks = queries.div_ceil(BLOCK);
+        let work = 2 * len * keys;
+        for_each_part(batch * heads * blocks, team(work, 4 * len), |part| {
+            let (row, block) = (part / blocks, part % blocks);
+            let (batch, head) = (row / heads, row % heads);
+            let first = block * BLOCK;
+            let count = BLOCK.min(queries - first);
+            let seen = if self.causal { keys - queries + first + count } else { keys };
+            with_scratch(count * (seen + d_head), |scratch| {
+                let (scores, context) =
+                    scratch[..count * (seen + d_head)].split_at_mut(count * seen);
+                self.block(isa, [batch, head, first, count], scores, context);
+                for (at, row) in context.chunks_exact(d_head).enumerate() {
+                    let place = ((batch * queries + first + at) * heads + head) * d_head;
+                    // SAFETY: these elements of the output belong to this head and position alone.
+                    unsafe { to.get().add(place).copy_from_nonoverlapping(row.as_ptr(), d_head) };
+                }
+            });
+        });
+        out
+    }
+
+    /// Attends from `count` queries of a head; `scores [count, seen]` is scratch.
+    fn block(
+        &self,
+        isa: Isa,
+        [batch, head, first, count]: [usize; 4],
+        scores: &mut [f32],
+        context: &mut [f32],
+    ) {
+        let [_, heads, queries, d_head] = self.query.shape;
+        let (seen, keys) = (scores.len() / count, self.key.shape[2]);
+        let shared = head / (heads / self.key.shape[1]);
+        let padding = self.padding.get(batch * keys..batch * keys + seen);
+        let scale = 1.0 / (d_head as f32).sqrt();
+        let masked = self.masked;
+        let own = |at| if self.causal { keys - queries + first + at + 1 } else { seen };
+        if count <= FEW {
+            for (at, context) in context.chunks_exact_mut(d_head).enumerate() {
+                let query = self.query.vectors(batch, head, first + at, 1);
+                let key = self.key.vectors(batch, shared, 0, own(at));
+                let value = self.value.vectors(batch, shared, 0, own(at));
+                let row = &mut scores[..own(at)];
+                let softmax = Softmax { row, padding, scale, masked };
+                dispatch(isa, OneQuery { query: query.values, key, value, softmax, context });
+            }
+            return;
+        }
+        let query = self.query.vectors(batch, head, first, count).matrix();
+        let key = self.key.vectors(batch, shared, 0, seen).matrix();
+        product([count, seen, d_head], scores, false, query, key.transposed());
+        for (at, row) in scores.chunks_exact_mut(seen).enumerate() {
+            let (row, after) = row.split_at_mut(own(at));
+            after.fill(0.0);
+            dispatch(isa, Softmax { row, padding, scale, masked });
+        }
+        let value = self.value.vectors(batch, shared, 0, seen).matrix();
+        product([count, d_head, seen], context, false, View::rows(scores, seen), value);
+    }
+}

@@ -1,0 +1,215 @@
+//! Weights of bytes from packed or dense ones.
+
+use burn_sparse_pattern::format::integer;
+use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
+
+use super::dots::{CHUNK, OFFSET, QUAD, STRETCH};
+use super::weight::{ByteWeight, Form, Kept, NO_ROW, Quad, Unit, places};
+use crate::layout::TILE_ROWS;
+
+/// Most rows of a unit.
+const MOST_ROWS: usize = 2 * TILE_ROWS;
+
+impl ByteWeight {
+    /// Rounds a dense `[rows, cols]` matrix to bytes, with these scales of its rows.
+    pub fn dense((rows, cols): (usize, usize), values: &[f32], scales: &[f32]) -> Self {
+        let mut build = Build::new(cols, scales);
+        let all: Vec<u32> = (0..rows as u32).collect();
+        for rows in all.chunks(MOST_ROWS) {
+            let unit = build.unit(rows.len().div_ceil(TILE_ROWS));
+            build.steps(unit, cols.div_ceil(QUAD));
+            for (place, &row) in rows.iter().enumerate() {
+                build.lanes[unit.strip + place / TILE_ROWS][place % TILE_ROWS] = row;
+                build.row(unit, place, &values[row as usize * cols..][..cols]);
+            }
+        }
+        build.finish((rows, cols), Form::Dense)
+    }
+
+    /// Rounds a packed matrix to bytes, with these scales of its rows.
+    pub fn packed(packed: &Packed, scales: &[f32]) -> Self {
+        let shape = (packed.rows(), packed.cols());
+        match packed {
+            Packed::Grouped(packed) if fits(packed.vector()) => {
+                kept(shape, scales, (TILE_ROWS / packed.vector()).max(1), &groups(packed))
+            }
+            _ => kept(shape, scales, TILE_ROWS, &rows(packed)),
+        }
+    }
+}
+
+/// Returns `true` if groups of so many rows fill strips, or fill one together.
+fn fits(vector: usize) -> bool {
+    vector.is_multiple_of(TILE_ROWS) || TILE_ROWS.is_multiple_of(vector)
+}
+
+/// Rows that keep the same columns, at most [`MOST_ROWS`].
+struct Group {
+    rows: Vec<u32>,
+    /// Ascending.
+    columns: Vec<u32>,
+    /// `[columns, rows]`.
+    values: Vec<f32>,
+}
+
+fn groups(packed: &GroupedPacked) -> Vec<Group> {
+    let vector = packed.vector();
+    let identity = RowOrder::identity(packed.rows());
+    let order = packed.row_order().unwrap_or(&identity);
+    let mut found = Vec::new();
+    for (group, rows) in order.groups(vector).enumerate() {
+        let range = packed.offsets()[group] as usize..packed.offsets()[group + 1] as usize;
+        // A group of more rows becomes several that keep the same columns.
+        for (part, rows) in rows.chunks(MOST_ROWS).enumerate() {
+            let first = part * MOST_ROWS;
+            let values = range.clone().flat_map(|at| {
+                packed.values()[at * vector + first..][..rows.len()].iter().copied()
+            });
+            found.push(Group {
+                rows: rows.to_vec(),
+                columns: packed.columns()[range.clone()].to_vec(),
+                values: values.collect(),
+            });
+        }
+    }
+    found
+}
+
+/// Returns every row as a group.
+fn rows(packed: &Packed) -> Vec<Group> {
+    let mut found: Vec<Vec<(u32, f32)>> = vec![Vec::new(); packed.rows()];
+    packed.visit(|row, col, value| found[row].push((col as u32, value)));
+    let group = |(row, mut kept): (usize, Vec<(u32, f32)>)| {
+        kept.sort_by_key(|&(col, _)| col);
+        let (columns, values) = kept.into_iter().unzip();
+        Group { rows: vec![row as u32], columns, values }
+    };
+    found.into_iter().enumerate().map(group).collect()
+}
+
+/// Lays groups out of which every `period` fill a unit. Every chunk of a unit has as many steps as the group that keeps most
+/// columns there needs.
+fn kept(
+    (rows, cols): (usize, usize),
+    scales: &[f32],
+    period: usize,
+    groups: &[Group],
+) -> ByteWeight {
+    let mut build = Build::new(cols, scales);
+    let (mut index, mut offsets, mut steps) = (Vec::new(), vec![0], 0);
+    for groups in groups.chunks(period) {
+        let most = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
+        let unit = build.unit((most * period).div_ceil(TILE_ROWS));
+        for (at, group) in groups.iter().enumerate() {
+            for (place, &row) in group.rows.iter().enumerate() {
+                let lane = place * period + at;
+                build.lanes[unit.strip + lane / TILE_ROWS][lane % TILE_ROWS] = row;
+            }
+        }
+        let (mut next, mut step) = (vec![0; groups.len()], 0);
+        for chunk in 0..cols.div_ceil(CHUNK) {
+            let end = ((chunk + 1) * CHUNK) as u32;
+            let ends: Vec<usize> = groups
+                .iter()
+                .map(|group| group.columns.partition_point(|&col| col < end))
+                .collect();
+            let most = ends.iter().zip(&next).map(|(end, next)| end - next).max().unwrap_or(0);
+            let quads = most.div_ceil(QUAD);
+            build.steps(unit, quads);
+            index.resize(index.len() + quads * period * QUAD, 0);
+            for (at, group) in groups.iter().enumerate() {
+                for (slot, column) in (next[at]..ends[at]).enumerate() {
+                    let within = (group.columns[column] as usize % CHUNK) as u8;
+                    let group_step = (steps + slot / QUAD) * period + at;
+                    index[group_step * QUAD + slot % QUAD] = within;
+                    for place in 0..group.rows.len() {
+                        let value = group.values[column * group.rows.len() + place];
+                        let lane = place * period + at;
+                        let at = (step + slot / QUAD, slot % QUAD);
+                        build.put(unit, lane, at, chunk * CHUNK, value);
+                    }
+                }
+            }
+            next = ends;
+            (step, steps) = (step + quads, steps + quads);
+            offsets.push(steps as u32);
+        }
+    }
+    build.finish((rows, cols), Form::Kept(Kept { period, index, offsets }))
+}
+
+/// A weight under construction.
+struct Build<'a> {
+    row_scales: &'a [f32],
+    /// Number of stretches of the columns.
+    stretches: usize,
+    lanes: Vec<[u32; TILE_ROWS]>,
+    /// Sums of the weights of every stretch of every strip.
+    sums: Vec<[i32; TILE_ROWS]>,
+    units: Vec<Unit>,
+    quads: Vec<Quad>,
+}
+
+impl<'a> Build<'a> {
+    fn new(cols: usize, row_scales: &'a [f32]) -> Self {
+        let stretches = cols.div_ceil(STRETCH * CHUNK);
+        let (lanes, sums, units, quads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { row_scales, stretches, lanes, sums, units, quads }
+    }
+
+    /// Begins a unit.
+    fn unit(&mut self, strips: usize) -> Unit {
+        let unit = Unit { strip: self.lanes.len(), strips, first: self.quads.len() };
+        self.lanes.resize(unit.strip + strips, [NO_ROW; TILE_ROWS]);
+        self.sums.resize((unit.strip + strips) * self.stretches, [0; TILE_ROWS]);
+        self.units.push(unit);
+        unit
+    }
+
+    /// Appends steps to the last unit.
+    fn steps(&mut self, unit: Unit, steps: usize) {
+        self.quads.resize(self.quads.len() + steps * unit.strips, Quad::ZERO);
+    }
+
+    /// Writes a weight of a unit, rounded, to a slot of a step; its lane counts through all strips, and `col` is in its chunk.
+    fn put(
+        &mut self,
+        unit: Unit,
+        lane: usize,
+        (step, slot): (usize, usize),
+        col: usize,
+        value: f32,
+    ) {
+        let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
+        let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
+        let byte = integer(value, scale);
+        let stretch = (unit.strip + strip) * self.stretches + col / (STRETCH * CHUNK);
+        self.sums[stretch][lane] += i32::from(byte);
+        self.quads[unit.first + step * unit.strips + strip].0[lane * QUAD + slot] = byte;
+    }
+
+    /// Writes all weights of a lane.
+    fn row(&mut self, unit: Unit, lane: usize, values: &[f32]) {
+        let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
+        let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
+        let quads = self.quads[unit.first + strip..].iter_mut().step_by(unit.strips);
+        let sums = &mut self.sums[(unit.strip + strip) * self.stretches..];
+        let steps = values.chunks(QUAD).zip(quads).enumerate();
+        for (step, (values, quad)) in steps {
+            let sum = &mut sums[step * QUAD / (STRETCH * CHUNK)][lane];
+            for (byte, &value) in quad.0[lane * QUAD..].iter_mut().zip(values) {
+                *byte = integer(value, scale);
+                *sum += i32::from(*byte);
+            }
+        }
+    }
+
+    fn finish(self, (rows, cols): (usize, usize), form: Form) -> ByteWeight {
+        let Self { row_scales, lanes, sums, units, quads, .. } = self;
+        let scale = |row: u32| if row == NO_ROW { 0.0 } else { row_scales[row as usize] };
+        let scales = lanes.iter().map(|lanes| lanes.map(scale)).collect();
+        let starts = sums.into_iter().map(|sums| sums.map(|sum| -OFFSET * sum)).collect();
+        let places = places(rows, &lanes);
+        ByteWeight { rows, cols, lanes, scales, starts, units, places, quads, form }
+    }
+}

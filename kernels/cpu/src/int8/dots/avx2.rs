@@ -1,0 +1,143 @@
+use std::arch::x86_64::*;
+
+use super::{Dots, QUAD};
+use crate::simd::Avx2;
+
+/// AVX2: two registers for every vector of 64 bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2Bytes;
+
+impl Dots for Avx2Bytes {
+    type Floats = Avx2;
+    type Sums = [__m256i; 2];
+    type Bytes = [__m256i; 2];
+    type Table = *const u8;
+    type Index = *const u8;
+    const TOKENS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::Sums {
+        // SAFETY: callers run with AVX2 (see `Dots`). This also holds for every method below, where the caller also
+        // guarantees the pointers.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
+    }
+    #[inline(always)]
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let scale = _mm256_set1_ps(scale);
+            for (half, sums) in sums.into_iter().enumerate() {
+                let to = to.add(8 * half);
+                let sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), scale, _mm256_loadu_ps(to));
+                _mm256_storeu_ps(to, sums);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn inputs(from: *const u8) -> Self::Bytes {
+        // SAFETY: as in `zero`.
+        unsafe { [_mm256_set1_epi32(from.cast::<i32>().read_unaligned()); 2] }
+    }
+    #[inline(always)]
+    unsafe fn table(from: *const u8) -> Self::Table {
+        from
+    }
+    #[inline(always)]
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
+        from
+    }
+    #[inline(always)]
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
+        // SAFETY: as in `zero`; an index holds four bytes for each group.
+        unsafe {
+            if PERIOD == 16 {
+                return shuffled(table, index);
+            }
+            if PERIOD == 8 {
+                let half = _mm256_loadu_si256(index.cast());
+                let twice = [half; 2];
+                return shuffled(table, twice.as_ptr().cast());
+            }
+            // Few inputs are faster read one by one.
+            let mut quads = [0_u8; 16];
+            for (at, quad) in quads.iter_mut().enumerate() {
+                *quad = *table.add(usize::from(*index.add(at % (QUAD * PERIOD))));
+            }
+            [_mm256_broadcastsi128_si256(_mm_loadu_si128(quads.as_ptr().cast())); 2]
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+        // SAFETY: as in `zero`. The sign moves from the input to the weight: a pair of products is at most 2 · 127², which
+        // an i16 holds.
+        unsafe {
+            let (mut found, weights) = (sums, halves(weights.cast()));
+            for half in 0..2 {
+                let magnitude = _mm256_abs_epi8(inputs[half]);
+                let signed = _mm256_sign_epi8(weights[half], inputs[half]);
+                let pairs = _mm256_maddubs_epi16(magnitude, signed);
+                let quads = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+                found[half] = _mm256_add_epi32(sums[half], quads);
+            }
+            found
+        }
+    }
+    #[inline(always)]
+    unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let inverse = _mm256_set1_ps(inverse);
+            let low = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from), inverse));
+            let high = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from.add(8)), inverse));
+            // Packing works on halves of registers: the middle quarters change places.
+            let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(low, high));
+            let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            _mm_storeu_si128(to.cast(), _mm_packs_epi16(low, high));
+        }
+    }
+}
+
+/// Loads 64 bytes.
+#[inline(always)]
+unsafe fn halves(from: *const u8) -> [__m256i; 2] {
+    // SAFETY: guaranteed by the caller.
+    unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
+}
+
+/// Looks up an input for every byte.
+#[inline(always)]
+unsafe fn shuffled(table: *const u8, index: *const u8) -> [__m256i; 2] {
+    // SAFETY: guaranteed by the caller. A shuffle selects among 16 bytes, the two bits above among four shuffles.
+    unsafe {
+        let mut parts = [_mm256_setzero_si256(); 4];
+        for (part, at) in parts.iter_mut().zip([0, 16, 32, 48]) {
+            *part = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(at).cast()));
+        }
+        let index = halves(index);
+        let mut found = [_mm256_setzero_si256(); 2];
+        for half in 0..2 {
+            let index = index[half];
+            // Bits 4 and 5 moved to the sign of their byte, which is what a blend looks at; a shuffle must not see a
+            // sign, and there is none.
+            let high = _mm256_slli_epi16::<3>(index);
+            let higher = _mm256_slli_epi16::<2>(index);
+            let low = _mm256_blendv_epi8(
+                _mm256_shuffle_epi8(parts[0], index),
+                _mm256_shuffle_epi8(parts[1], index),
+                high,
+            );
+            let upper = _mm256_blendv_epi8(
+                _mm256_shuffle_epi8(parts[2], index),
+                _mm256_shuffle_epi8(parts[3], index),
+                high,
+            );
+            found[half] = _mm256_blendv_epi8(low, upper, higher);
+        }
+        found
+    }
+}

@@ -1,0 +1,219 @@
+//! Dot products of bytes that the 8-bit kernels are written in, implemented for every instruction set.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
+#[cfg(target_arch = "x86_64")]
+use avx2::Avx2Bytes;
+#[cfg(target_arch = "aarch64")]
+use neon::NeonBytes;
+use scalar::ScalarBytes;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use simd128::Simd128Bytes;
+#[cfg(target_arch = "x86_64")]
+use vnni::Vnni;
+
+use crate::layout::TILE_ROWS;
+use crate::simd::{Isa, Simd};
+
+/// Number of weights of a row that are multiplied at once.
+pub(crate) const QUAD: usize = 4;
+
+/// Number of bytes of a quad for all rows of a strip.
+pub(crate) const QUAD_BYTES: usize = QUAD * TILE_ROWS;
+
+/// Number of inputs in a table of [`Dots::look_up`].
+pub(crate) const CHUNK: usize = 64;
+
+/// Number of chunks whose inputs share a scale. Language models have inputs a thousand times as large as others: with one
+/// scale for all, these would round the others to zero.
+pub(crate) const STRETCH: usize = 4;
+
+/// Largest absolute value of a quantized weight or input: the range is symmetric.
+pub(crate) const MOST: i32 = 127;
+
+/// Added to inputs by those sets whose instruction multiplies unsigned with signed bytes only.
+pub(crate) const OFFSET: i32 = 128;
+
+/// Products of strips of 16 rows with signed bytes, summed in i32 without saturation.
+///
+/// # Safety
+/// Every method may use instructions of its set: callers must run inside [`dispatch`], on a CPU where the set was
+/// detected. Pointers must be valid for the bytes that are named; they need no alignment.
+pub(crate) trait Dots: Copy + 'static {
+    /// Floats of the same instruction set.
+    type Floats: Simd;
+    /// One i32 for every row of a strip.
+    type Sums: Copy;
+    /// [`QUAD_BYTES`] bytes.
+    type Bytes: Copy;
+    /// [`CHUNK`] inputs.
+    type Table: Copy;
+    /// Indices below [`CHUNK`] of the inputs of all rows.
+    type Index: Copy;
+    /// Number of tokens whose sums fit in registers.
+    const TOKENS: usize;
+
+    unsafe fn zero() -> Self::Sums;
+    /// Returns the sums before the first product. Sets that add [`OFFSET`] to inputs begin with 16 values of minus that times
+    /// the sum of a row's weights.
+    #[inline(always)]
+    unsafe fn start(_from: *const i32) -> Self::Sums {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self::zero() }
+    }
+    unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums;
+    /// Adds `sums · scale` to 16 floats.
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32);
+    /// Loads four inputs for all rows.
+    unsafe fn inputs(from: *const u8) -> Self::Bytes;
+    unsafe fn table(from: *const u8) -> Self::Table;
+    /// Loads indices of a table, four for each of `PERIOD` groups of rows; row `i` belongs to group `i % PERIOD`.
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index;
+    /// Returns the inputs of the table at these indices.
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes;
+    /// Adds to the sum of every row the products of its quad with weights in memory.
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums;
+
+    /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
+    unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);
+}
+
+/// Instruction set that the 8-bit kernels can run with on this CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteIsa(Set);
+
+/// Set of a [`ByteIsa`], which stands for its being supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    #[cfg(target_arch = "x86_64")]
+    Vnni,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// NEON with Armv8.4's dot products.
+    #[cfg(target_arch = "aarch64")]
+    Dotprod,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128,
+    Scalar,
+}
+
+impl ByteIsa {
+    /// Returns the best set of this CPU that belongs to [`Isa::detect`].
+    pub fn detect() -> Self {
+        static ISA: std::sync::OnceLock<ByteIsa> = std::sync::OnceLock::new();
+        *ISA.get_or_init(|| Self::available_in(Isa::detect())[0])
+    }
+
+    /// Returns all sets that this CPU supports, best first.
+    pub fn available() -> Vec<Self> {
+        Self::available_in(Isa::available()[0])
+    }
+
+    fn available_in(isa: Isa) -> Vec<Self> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if isa.is_avx512()
+                && is_x86_feature_detected!("avx512vnni")
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vbmi2")
+            {
+                found.push(Self(Set::Vnni));
+            }
+            if !isa.is_scalar() && Isa::available().iter().any(|isa| isa.name() == "avx2") {
+                found.push(Self(Set::Avx2));
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if !isa.is_scalar() {
+            if std::arch::is_aarch64_feature_detected!("dotprod") {
+                found.push(Self(Set::Dotprod));
+            }
+            found.push(Self(Set::Neon));
+        }
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        if !isa.is_scalar() {
+            found.push(Self(Set::Simd128));
+        }
+        #[cfg(not(any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            all(target_arch = "wasm32", target_feature = "simd128")
+        )))]
+        let _ = isa;
+        found.push(Self(Set::Scalar));
+        found
+    }
+
+    /// Returns the name as kernels' names have it.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Vnni => "avx512-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
+            #[cfg(target_arch = "aarch64")]
+            Set::Dotprod => "neon-dotprod",
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon => "neon",
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Set::Simd128 => "simd128",
+            Set::Scalar => "scalar",
+        }
+    }
+}
+
+/// Work that is compiled once per instruction set.
+pub(crate) trait ByteWork {
+    type Output;
+    /// # Safety
+    /// The CPU must support the set `D`.
+    unsafe fn run<D: Dots>(self) -> Self::Output;
+}
+
+/// Runs `work` compiled for `isa`.
+pub(crate) fn dispatch<W: ByteWork>(isa: ByteIsa, work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(
+        enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi,avx512vbmi2,avx2,fma"
+    )]
+    fn vnni<W: ByteWork>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Vnni` uses.
+        unsafe { work.run::<Vnni>() }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn avx2<W: ByteWork>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Avx2Bytes` uses.
+        unsafe { work.run::<Avx2Bytes>() }
+    }
+    match isa.0 {
+        // SAFETY: a `ByteIsa` is only created by `available_in`, which detected the features on this CPU.
+        #[cfg(target_arch = "x86_64")]
+        Set::Vnni => unsafe { vnni(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { avx2(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        Set::Dotprod => unsafe { work.run::<NeonBytes<true>>() },
+        // SAFETY: every aarch64 CPU has NEON.
+        #[cfg(target_arch = "aarch64")]
+        Set::Neon => unsafe { work.run::<NeonBytes<false>>() },
+        // SAFETY: this module was compiled for a machine with these vectors.
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Set::Simd128 => unsafe { work.run::<Simd128Bytes>() },
+        // SAFETY: `ScalarBytes` uses no special instructions.
+        Set::Scalar => unsafe { work.run::<ScalarBytes>() },
+    }
+}

@@ -1,0 +1,137 @@
+use std::arch::wasm32::*;
+
+use super::Dots;
+use crate::simd::Simd128;
+
+/// WebAssembly's 128-bit vectors: four registers for every vector of 64 bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Simd128Bytes;
+
+/// Number of registers of a vector of 64 bytes; each holds the quads of four rows.
+const PARTS: usize = 4;
+
+impl Dots for Simd128Bytes {
+    type Floats = Simd128;
+    type Sums = [v128; PARTS];
+    type Bytes = [v128; PARTS];
+    type Table = *const u8;
+    type Index = *const u8;
+    const TOKENS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::Sums {
+        [i32x4_splat(0); PARTS]
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        // Written out, here and below: arrays that are indexed by a loop stay in memory.
+        let sum = |part: usize| i32x4_add(a[part], b[part]);
+        [sum(0), sum(1), sum(2), sum(3)]
+    }
+    #[inline(always)]
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
+        let scale = f32x4_splat(scale);
+        for (part, sums) in sums.into_iter().enumerate() {
+            // SAFETY: the caller guarantees the pointers, here and in every method below.
+            unsafe {
+                let to = to.add(4 * part).cast();
+                let sums = f32x4_mul(f32x4_convert_i32x4(sums), scale);
+                v128_store(to, f32x4_add(sums, v128_load(to)));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn inputs(from: *const u8) -> Self::Bytes {
+        // SAFETY: as in `scaled`.
+        [unsafe { v128_load32_splat(from.cast()) }; PARTS]
+    }
+    #[inline(always)]
+    unsafe fn table(from: *const u8) -> Self::Table {
+        from
+    }
+    #[inline(always)]
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
+        from
+    }
+    #[inline(always)]
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
+        // SAFETY: as in `scaled`; an index holds four bytes for each group.
+        unsafe {
+            match PERIOD {
+                1 => [i32x4_splat(quad(table, index)); PARTS],
+                2 => {
+                    let (a, b) = (quad(table, index), quad(table, index.add(4)));
+                    [i32x4(a, b, a, b); PARTS]
+                }
+                4 => [swizzled(table, index); PARTS],
+                8 => {
+                    let (a, b) = (swizzled(table, index), swizzled(table, index.add(16)));
+                    [a, b, a, b]
+                }
+                _ => [
+                    swizzled(table, index),
+                    swizzled(table, index.add(16)),
+                    swizzled(table, index.add(32)),
+                    swizzled(table, index.add(48)),
+                ],
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+        // SAFETY: as in `scaled`. Loads that widen need fewer registers and instructions than those of whole vectors.
+        let part = |part: usize| unsafe {
+            let from = weights.add(16 * part);
+            let weights = [i16x8_load_extend_i8x8(from), i16x8_load_extend_i8x8(from.add(8))];
+            dot(sums[part], inputs[part], weights)
+        };
+        [part(0), part(1), part(2), part(3)]
+    }
+    #[inline(always)]
+    unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
+        // SAFETY: as in `scaled`.
+        unsafe {
+            let rounded = |at: usize| {
+                let scaled = f32x4_mul(v128_load(from.add(at).cast()), f32x4_splat(inverse));
+                i32x4_trunc_sat_f32x4(f32x4_nearest(scaled))
+            };
+            let low = i16x8_narrow_i32x4(rounded(0), rounded(4));
+            let high = i16x8_narrow_i32x4(rounded(8), rounded(12));
+            v128_store(to.cast(), i8x16_narrow_i16x8(low, high));
+        }
+    }
+}
+
+/// Adds to every i32 the products of its quad, whose weights are i16.
+#[inline(always)]
+fn dot(sums: v128, inputs: v128, [low, high]: [v128; 2]) -> v128 {
+    let low = i32x4_dot_i16x8(i16x8_extend_low_i8x16(inputs), low);
+    let high = i32x4_dot_i16x8(i16x8_extend_high_i8x16(inputs), high);
+    let even = i32x4_shuffle::<0, 2, 4, 6>(low, high);
+    let odd = i32x4_shuffle::<1, 3, 5, 7>(low, high);
+    i32x4_add(sums, i32x4_add(even, odd))
+}
+
+/// Returns four inputs of a table.
+#[inline(always)]
+unsafe fn quad(table: *const u8, index: *const u8) -> i32 {
+    // SAFETY: guaranteed by the caller. Shifts, where bytes in memory would have to be written before they are read as one.
+    unsafe {
+        let at = |slot: usize| u32::from(*table.add(usize::from(*index.add(slot)))) << (8 * slot);
+        (at(0) | at(1) | at(2) | at(3)) as i32
+    }
+}
+
+/// Returns sixteen inputs of a table.
+#[inline(always)]
+unsafe fn swizzled(table: *const u8, index: *const u8) -> v128 {
+    // SAFETY: guaranteed by the caller. Lanes whose index is not below 16 become zero.
+    unsafe {
+        let index = v128_load(index.cast());
+        let part = |part: u8| {
+            let within = i8x16_sub(index, u8x16_splat(16 * part));
+            i8x16_swizzle(v128_load(table.add(usize::from(16 * part)).cast()), within)
+        };
+        v128_or(v128_or(part(0), part(1)), v128_or(part(2), part(3)))
+    }
+}

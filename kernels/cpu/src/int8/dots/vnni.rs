@@ -1,0 +1,84 @@
+use std::arch::x86_64::*;
+
+use super::Dots;
+use crate::simd::Avx512;
+
+/// AVX-512 with VNNI, VBMI and VBMI2 (Ice Lake, Zen 4, and newer).
+#[derive(Clone, Copy)]
+pub(crate) struct Vnni;
+
+impl Dots for Vnni {
+    type Floats = Avx512;
+    type Sums = __m512i;
+    type Bytes = __m512i;
+    type Table = __m512i;
+    type Index = __m512i;
+    const TOKENS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::Sums {
+        // SAFETY: callers run with these sets (see `Dots`). This also holds for every method below, where the caller also
+        // guarantees the pointers.
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    unsafe fn start(from: *const i32) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn scaled(to: *mut f32, sums: Self::Sums, scale: f32) {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let (sums, scale) = (_mm512_cvtepi32_ps(sums), _mm512_set1_ps(scale));
+            _mm512_storeu_ps(to, _mm512_fmadd_ps(sums, scale, _mm512_loadu_ps(to)));
+        }
+    }
+    #[inline(always)]
+    unsafe fn inputs(from: *const u8) -> Self::Bytes {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_set1_epi32(from.cast::<i32>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn table(from: *const u8) -> Self::Table {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
+        // SAFETY: as in `zero`.
+        unsafe {
+            match PERIOD {
+                1 => _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+                2 => _mm512_set1_epi64(from.cast::<i64>().read_unaligned()),
+                4 => _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())),
+                8 => _mm512_broadcast_i64x4(_mm256_loadu_si256(from.cast())),
+                _ => _mm512_loadu_si512(from.cast()),
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_permutexvar_epi8(index, table) }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_dpbusd_epi32(sums, inputs, _mm512_loadu_si512(weights.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
+        // SAFETY: as in `zero`. Flipping the sign bit adds the offset, for `vpdpbusd` takes unsigned inputs.
+        unsafe {
+            let scaled = _mm512_mul_ps(_mm512_loadu_ps(from), _mm512_set1_ps(inverse));
+            let bytes = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(scaled));
+            _mm_storeu_si128(to.cast(), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+        }
+    }
+}

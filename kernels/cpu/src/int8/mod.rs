@@ -1,0 +1,18 @@
+//! Kernels of weights and inputs in 8 bits: exact integer sums, scaled when they are stored.
+//!
+//! Rows are divided into strips of 16. An instruction multiplies a quad of weights of every row of a strip with four inputs
+//! each: with all of them (`dense`), or with those of the kept columns (`kept`).
+
+mod build;
+mod dense;
+mod dots;
+mod inputs;
+mod kept;
+mod run;
+mod store;
+mod unpack;
+mod weight;
+
+pub use dots::ByteIsa;
+pub use run::run;
+pub use weight::ByteWeight;

@@ -1,0 +1,115 @@
+use std::ops::Range;
+
+use super::dots::{ByteIsa, dispatch};
+use super::inputs::{Inputs, quantize, stretches, stride};
+use super::store::{Reorder, Target};
+use super::weight::{ByteWeight, Form};
+use super::{dense, kept};
+use crate::Store;
+use crate::layout::TILE_ROWS;
+use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, with_scratch};
+
+/// Multiply-adds of bytes that take the time of one of floats.
+const PER_FLOAT: usize = 4;
+
+/// Bytes of the inputs of a block of tokens, so that they stay in the second-level cache with its outputs.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// Fewest tokens of a block, so that the weights need not come from far for every few of them.
+const BLOCK_TOKENS: Range<usize> = 16..128;
+
+/// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each stretch of a token by its own
+/// scale.
+///
+/// # Panics
+/// Panics if slices do not have these lengths, which callers check.
+pub fn run(isa: ByteIsa, weight: &ByteWeight, x: &[f32], store: Store<'_>) -> Vec<f32> {
+    let n = x.len() / weight.cols;
+    assert_eq!(x.len(), n * weight.cols);
+    assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
+    let mut y = Vec::with_capacity(n * weight.rows);
+    let out = Shared::spare(&mut y);
+    let call = Call { isa, weight, x, store, y: out };
+    let team = team(weight.work() * n / PER_FLOAT, weight.bytes());
+    if n >= BLOCK_TOKENS.start * team.threads {
+        call.by_tokens(n, team);
+    } else {
+        call.by_units(n, team);
+    }
+    // SAFETY: every lane's row is written for every token, and every row has a lane.
+    unsafe { y.set_len(n * weight.rows) };
+    y
+}
+
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    isa: ByteIsa,
+    weight: &'a ByteWeight,
+    x: &'a [f32],
+    store: Store<'a>,
+    y: Shared,
+}
+
+impl Call<'_> {
+    /// Few tokens: threads share the rows out.
+    fn by_units(self, n: usize, team: Team) {
+        let Self { isa, weight, x, store, y } = self;
+        with_inputs(isa, x, weight.cols, n, |inputs| {
+            let target = Target { store, y, stride: weight.rows, in_lanes: false };
+            for_each_range(weight.units.len(), team, |units| {
+                multiply(isa, weight, units, inputs, target)
+            });
+        });
+    }
+
+    /// Many tokens: threads take blocks of them, whose outputs are put in order while they are close.
+    fn by_tokens(self, n: usize, team: Team) {
+        let Self { isa, weight, x, store, y } = self;
+        let (most, units) = (BLOCK_BYTES / stride(weight.cols), 0..weight.units.len());
+        let most = most.clamp(BLOCK_TOKENS.start, BLOCK_TOKENS.end);
+        let blocks = n.div_ceil(most).next_multiple_of(team.threads);
+        for_each_part(blocks, team, |block| {
+            let tokens = part(n, block, blocks);
+            let x = &x[tokens.start * weight.cols..tokens.end * weight.cols];
+            // SAFETY: blocks are disjoint ranges of the tokens of `y`.
+            let y = unsafe { y.at(tokens.start * weight.rows) };
+            with_inputs(isa, x, weight.cols, tokens.len(), |inputs| {
+                if weight.places.is_empty() {
+                    let target = Target { store, y, stride: weight.rows, in_lanes: false };
+                    return multiply(isa, weight, units.clone(), inputs, target);
+                }
+                let stride = weight.lanes.len() * TILE_ROWS;
+                with_scratch(tokens.len() * stride, |lanes| {
+                    let target = Target { store, y: Shared::new(lanes), stride, in_lanes: true };
+                    multiply(isa, weight, units.clone(), inputs, target);
+                    dispatch(isa, Reorder { places: &weight.places, lanes, stride, y });
+                });
+            });
+        });
+    }
+}
+
+/// Calls `use_them` with `x [n, cols]` in bytes.
+fn with_inputs(isa: ByteIsa, x: &[f32], cols: usize, n: usize, use_them: impl FnOnce(Inputs<'_>)) {
+    let (stride, stretches) = (stride(cols), stretches(cols));
+    // Bytes in memory that is aligned and kept between calls, as floats are.
+    with_scratch(n * stride / 4 + n * stretches, |scratch| {
+        let (bytes, scales) = scratch.split_at_mut(n * stride / 4);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(bytes);
+        quantize(isa, x, cols, bytes, scales);
+        use_them(Inputs { bytes, stride, scales, stretches });
+    });
+}
+
+fn multiply(
+    isa: ByteIsa,
+    weight: &ByteWeight,
+    units: Range<usize>,
+    inputs: Inputs<'_>,
+    target: Target<'_>,
+) {
+    match &weight.form {
+        Form::Dense => dispatch(isa, dense::Multiply { weight, units, inputs, target }),
+        Form::Kept(kept) => dispatch(isa, kept::Multiply { weight, kept, units, inputs, target }),
+    }
+}

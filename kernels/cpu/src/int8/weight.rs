@@ -1,0 +1,157 @@
+use super::dots::{CHUNK, QUAD_BYTES, STRETCH};
+use crate::layout::TILE_ROWS;
+
+/// Row of a lane that no row fills.
+pub(super) const NO_ROW: u32 = u32::MAX;
+
+/// Weight of signed bytes with a scale for every row, in the order its kernels read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ByteWeight {
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+    /// Row in every lane of every strip, [`NO_ROW`] where there is none.
+    pub(super) lanes: Vec<[u32; TILE_ROWS]>,
+    /// Scale of every lane.
+    pub(super) scales: Vec<[f32; TILE_ROWS]>,
+    /// Minus the offset of inputs times the sum of a row's weights, for every lane of every stretch of every strip.
+    pub(super) starts: Vec<[i32; TILE_ROWS]>,
+    pub(super) units: Vec<Unit>,
+    /// Lane of every row, counted through all strips; empty if lanes are in the order of the rows.
+    pub(super) places: Vec<u32>,
+    /// Weights, unit by unit.
+    pub(super) quads: Vec<Quad>,
+    pub(super) form: Form,
+}
+
+/// A quad of every row of a strip, on one cache line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(64))]
+pub(super) struct Quad(pub(super) [i8; QUAD_BYTES]);
+
+impl Quad {
+    pub(super) const ZERO: Self = Self([0; QUAD_BYTES]);
+}
+
+/// Inputs that rows are multiplied with.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Form {
+    /// All of them: a step is four columns.
+    Dense,
+    /// Those of kept columns: a step is four kept columns of a chunk.
+    Kept(Kept),
+}
+
+/// Kept columns of groups of rows. A strip holds `period` groups: lane `i` belongs to group `i % period`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Kept {
+    pub(super) period: usize,
+    /// Column within its chunk of every weight of every group of every step, unit by unit.
+    pub(super) index: Vec<u8>,
+    /// First step of every chunk of every unit, and the end.
+    pub(super) offsets: Vec<u32>,
+}
+
+/// One strip or two whose rows read the same inputs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Unit {
+    /// First strip.
+    pub(super) strip: usize,
+    /// Number of strips, one or two.
+    pub(super) strips: usize,
+    /// First of its quads, ordered by step and then by strip.
+    pub(super) first: usize,
+}
+
+/// Returns the lane of every row, or nothing if that is its own number.
+pub(super) fn places(rows: usize, lanes: &[[u32; TILE_ROWS]]) -> Vec<u32> {
+    let mut places = vec![0; rows];
+    for (place, &row) in lanes.as_flattened().iter().enumerate() {
+        if row != NO_ROW {
+            places[row as usize] = place as u32;
+        }
+    }
+    let straight = places.iter().enumerate().all(|(row, &place)| row == place as usize);
+    if straight { Vec::new() } else { places }
+}
+
+impl ByteWeight {
+    /// Returns the number of outputs.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the size of the reduction.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Returns the number of chunks of the columns.
+    pub(super) fn chunks(&self) -> usize {
+        self.cols.div_ceil(CHUNK)
+    }
+
+    /// Returns the number of stretches of the columns.
+    pub(super) fn stretches(&self) -> usize {
+        self.chunks().div_ceil(STRETCH)
+    }
+
+    /// Returns the number of multiply-adds per token, with padding.
+    pub fn work(&self) -> usize {
+        self.quads.len() * QUAD_BYTES
+    }
+
+    /// Returns the number of bytes that a token reads.
+    pub fn bytes(&self) -> usize {
+        let places = match &self.form {
+            Form::Dense => 0,
+            Form::Kept(kept) => kept.index.len() + 4 * kept.offsets.len(),
+        };
+        places
+            + QUAD_BYTES * self.quads.len()
+            + 4 * TILE_ROWS * (2 * self.lanes.len() + self.starts.len())
+    }
+
+    /// Returns the name of its form, as kernel names spell it.
+    pub fn family(&self) -> &'static str {
+        match &self.form {
+            Form::Dense => "dense",
+            Form::Kept(kept) if kept.period < TILE_ROWS => "grouped",
+            Form::Kept(_) => "look-up",
+        }
+    }
+
+    /// Stacks the rows of weights of the same columns, so that layers that read the same input run as one; `None` if their
+    /// forms differ.
+    pub fn stack(parts: &[&Self]) -> Option<Self> {
+        let (first, rest) = parts.split_first()?;
+        let mut all = (*first).clone();
+        for part in rest {
+            let (rows, strips, quads) = (all.rows as u32, all.lanes.len(), all.quads.len());
+            if part.cols != all.cols {
+                return None;
+            }
+            match (&mut all.form, &part.form) {
+                (Form::Dense, Form::Dense) => {}
+                (Form::Kept(all), Form::Kept(part)) if all.period == part.period => {
+                    let steps = all.offsets.pop()?;
+                    all.index.extend(&part.index);
+                    all.offsets.extend(part.offsets.iter().map(|at| at + steps));
+                }
+                _ => return None,
+            }
+            let below = |row: u32| if row == NO_ROW { NO_ROW } else { row + rows };
+            all.lanes.extend(part.lanes.iter().map(|lanes| lanes.map(below)));
+            all.units.extend(part.units.iter().map(|unit| Unit {
+                strip: unit.strip + strips,
+                first: unit.first + quads,
+                ..*unit
+            }));
+            all.places = places(all.rows + part.rows, &all.lanes);
+            all.scales.extend(&part.scales);
+            all.starts.extend(&part.starts);
+            all.quads.extend(&part.quads);
+            all.rows += part.rows;
+        }
+        Some(all)
+    }
+}

@@ -1,0 +1,276 @@
+//! Decode kernel of the grouped layout for a few tokens: every weight is read once, vectors run along the rows of a
+//! group, and each input is one broadcast. Groups that fill a part of a vector share it, column beside column.
+
+use crate::Layout;
+use crate::parallel::{Shared, for_each_range, team};
+use crate::simd::{Isa, Simd, Work, dispatch};
+use crate::{Store, Value, Weight};
+
+/// Maximum number of tokens whose sums fit in registers.
+const TOKENS: usize = 8;
+
+/// Largest number of floats in the sums of a token: two vectors of any set.
+const MOST: usize = 32;
+
+/// Largest number of columns that share a vector: each takes a broadcast of its own.
+const BESIDE: usize = 4;
+
+/// Returns `true` if groups fill vectors of this instruction set, or a half or quarter of one, and the tokens fit in
+/// registers.
+pub(crate) fn fits(vector: usize, n: usize, isa: Isa) -> bool {
+    struct Lanes;
+    impl Work for Lanes {
+        type Output = usize;
+        unsafe fn run<S: Simd>(self) -> usize {
+            S::LANES
+        }
+    }
+    let lanes = dispatch(isa, Lanes);
+    let whole = vector.is_multiple_of(lanes);
+    n <= TOKENS && (whole || [2, BESIDE].map(|columns| columns * vector).contains(&lanes))
+}
+
+pub(crate) fn run<V: Value>(
+    isa: Isa,
+    weight: &Weight<'_, V>,
+    x: &[f32],
+    store: Store<'_>,
+    y: Shared,
+) {
+    let Layout::Grouped { vector } = weight.layout else {
+        unreachable!("chosen for the grouped layout only")
+    };
+    let n = x.len() / weight.cols;
+    let groups = weight.rows.div_ceil(vector);
+    let team = team(weight.work() * n, size_of::<V>() * weight.work());
+    for_each_range(groups, team, |groups| {
+        dispatch(isa, Decode { weight, vector, groups, x, n, store, y });
+    });
+}
+
+struct Decode<'a, V> {
+    weight: &'a Weight<'a, V>,
+    vector: usize,
+    groups: std::ops::Range<usize>,
+    x: &'a [f32],
+    n: usize,
+    store: Store<'a>,
+    y: Shared,
+}
+
+impl<V: Value> Work for Decode<'_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            match self.n {
+                // A single token would wait for its only chain of sums, so several columns are processed at a time.
+                1 => self.tokens::<S, 1, 4>(),
+                2 => self.tokens::<S, 2, 2>(),
+                3 => self.tokens::<S, 3, 2>(),
+                4 => self.tokens::<S, 4, 1>(),
+                5 => self.tokens::<S, 5, 1>(),
+                6 => self.tokens::<S, 6, 1>(),
+                7 => self.tokens::<S, 7, 1>(),
+                _ => self.tokens::<S, 8, 1>(),
+            }
+        }
+    }
+}
+
+impl<V: Value> Decode<'_, V> {
+    #[inline(always)]
+    unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(&self) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if self.vector.is_multiple_of(2 * S::LANES) {
+                self.vectors::<S, T, CHAINS, 2>();
+            } else if self.vector.is_multiple_of(S::LANES) {
+                self.vectors::<S, T, CHAINS, 1>();
+            } else if 2 * self.vector == S::LANES {
+                self.beside::<S, T, CHAINS, 2>();
+            } else {
+                self.beside::<S, T, CHAINS, BESIDE>();
+            }
+        }
+    }
+
+    /// Returns the kept columns of a group, their values, and its rows.
+    fn group(&self, group: usize) -> (&[i32], *const V, &[i32]) {
+        let weight = self.weight;
+        let [start, end] = [group, group + 1].map(|group| weight.offsets[group] as usize);
+        let places = group * self.vector..((group + 1) * self.vector).min(weight.rows);
+        let values = weight.values[start * self.vector..].as_ptr();
+        (&weight.columns[start..end], values, &weight.order[places])
+    }
+
+    /// Groups of whole vectors, `U` of them at a time.
+    #[inline(always)]
+    unsafe fn vectors<S: Simd, const T: usize, const CHAINS: usize, const U: usize>(&self) {
+        for group in self.groups.clone() {
+            let (columns, values, rows) = self.group(group);
+            for lane in (0..rows.len()).step_by(U * S::LANES) {
+                // SAFETY: columns were checked, so `x[token][column]` exists; the values of a group are
+                // `columns.len() · vector` floats, and these are whole vectors of them.
+                unsafe {
+                    let mut sums = [[[S::zero(); U]; T]; CHAINS];
+                    let mut values = values.add(lane);
+                    let mut chunks = columns.chunks_exact(CHAINS);
+                    for chunk in &mut chunks {
+                        for (chain, &column) in chunk.iter().enumerate() {
+                            self.column::<S, T, U>(column, values, &mut sums[chain]);
+                            values = values.add(self.vector);
+                        }
+                    }
+                    for &column in chunks.remainder() {
+                        self.column::<S, T, U>(column, values, &mut sums[0]);
+                        values = values.add(self.vector);
+                    }
+                    let rows = &rows[lane..rows.len().min(lane + U * S::LANES)];
+                    let bias = self.bias(rows);
+                    for token in 0..T {
+                        let mut buffer = [0.0_f32; MOST];
+                        for v in 0..U {
+                            let mut sum = sums[0][token][v];
+                            for chain in &sums[1..] {
+                                sum = S::add(sum, chain[token][v]);
+                            }
+                            S::store(buffer.as_mut_ptr().add(v * S::LANES), sum);
+                        }
+                        self.put::<S, U>(token, rows, &bias, &mut buffer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Groups that fill the `C`th part of a vector: `C` columns at a time, one beside the other.
+    #[inline(always)]
+    unsafe fn beside<S: Simd, const T: usize, const CHAINS: usize, const C: usize>(&self) {
+        let cols = self.weight.cols;
+        for group in self.groups.clone() {
+            let (columns, values, rows) = self.group(group);
+            // SAFETY: as in `vectors`; `C` columns of a group are one vector of values.
+            unsafe {
+                let mut sums = [[S::zero(); T]; CHAINS];
+                let mut at = values;
+                let (columns, rest) = columns.as_chunks::<C>();
+                let mut chunks = columns.chunks_exact(CHAINS);
+                for chunk in &mut chunks {
+                    for (chain, columns) in chunk.iter().enumerate() {
+                        self.columns::<S, T, C>(columns, at, &mut sums[chain]);
+                        at = at.add(S::LANES);
+                    }
+                }
+                for columns in chunks.remainder() {
+                    self.columns::<S, T, C>(columns, at, &mut sums[0]);
+                    at = at.add(S::LANES);
+                }
+                let bias = self.bias(rows);
+                for token in 0..T {
+                    let mut buffer = [0.0_f32; MOST];
+                    let mut sum = sums[0][token];
+                    for chain in &sums[1..] {
+                        sum = S::add(sum, chain[token]);
+                    }
+                    S::store(buffer.as_mut_ptr(), sum);
+                    for row in 0..self.vector {
+                        for column in 1..C {
+                            buffer[row] += buffer[column * self.vector + row];
+                        }
+                        for (i, &column) in rest.iter().enumerate() {
+                            let x = *self.x.as_ptr().add(token * cols + column as usize);
+                            buffer[row] += (*at.add(i * self.vector + row)).widen() * x;
+                        }
+                    }
+                    self.put::<S, 1>(token, rows, &bias, &mut buffer);
+                }
+            }
+        }
+    }
+
+    /// Returns the biases of rows, which are scattered.
+    #[inline(always)]
+    fn bias(&self, rows: &[i32]) -> [f32; MOST] {
+        let mut bias = [0.0; MOST];
+        for (bias, &row) in bias.iter_mut().zip(rows) {
+            *bias = self.store.bias(row as usize);
+        }
+        bias
+    }
+
+    /// Writes the outputs of a token for rows of `U` vectors, from their sums.
+    #[inline(always)]
+    unsafe fn put<S: Simd, const U: usize>(
+        &self,
+        token: usize,
+        rows: &[i32],
+        bias: &[f32; MOST],
+        sums: &mut [f32; MOST],
+    ) {
+        // SAFETY: `U` vectors are at most `MOST` floats; every row is one of the output's, and this group's alone.
+        unsafe {
+            for v in 0..U {
+                let at = v * S::LANES;
+                let sum = S::add(S::load(sums.as_ptr().add(at)), S::load(bias.as_ptr().add(at)));
+                S::store(sums.as_mut_ptr().add(at), self.store.activate::<S>(sum, true));
+            }
+            self.store.finish::<S>(sums.as_mut_ptr(), U * S::LANES);
+            let y = self.y.get().add(token * self.weight.rows);
+            for (&row, &sum) in rows.iter().zip(sums.iter()) {
+                *y.add(row as usize) = sum;
+            }
+        }
+    }
+
+    /// Adds one kept column to the sums of all tokens.
+    #[inline(always)]
+    unsafe fn column<S: Simd, const T: usize, const U: usize>(
+        &self,
+        column: i32,
+        values: *const V,
+        sums: &mut [[S::F; U]; T],
+    ) {
+        // SAFETY: the caller checked the column and the range of `values`.
+        unsafe {
+            let mut w = [S::zero(); U];
+            for (v, w) in w.iter_mut().enumerate() {
+                *w = V::load::<S>(values.add(v * S::LANES));
+            }
+            for (token, sums) in sums.iter_mut().enumerate() {
+                let x = S::splat(*self.x.as_ptr().add(token * self.weight.cols + column as usize));
+                for v in 0..U {
+                    sums[v] = S::fma(w[v], x, sums[v]);
+                }
+            }
+        }
+    }
+
+    /// Adds `C` kept columns to the sums of all tokens, each in its part of the vectors.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const T: usize, const C: usize>(
+        &self,
+        columns: &[i32; C],
+        values: *const V,
+        sums: &mut [S::F; T],
+    ) {
+        // SAFETY: the caller checked the columns and the range of `values`.
+        unsafe {
+            let w = V::load::<S>(values);
+            for (token, sum) in sums.iter_mut().enumerate() {
+                let x = self.x.as_ptr().add(token * self.weight.cols);
+                // Compiles to broadcasts and inserts; no lane goes through memory.
+                let mut lanes = [0.0_f32; 16];
+                for (part, &column) in columns.iter().enumerate() {
+                    let x = *x.add(column as usize);
+                    for lane in 0..S::LANES / C {
+                        lanes[part * (S::LANES / C) + lane] = x;
+                    }
+                }
+                *sum = S::fma(w, S::load(lanes.as_ptr()), *sum);
+            }
+        }
+    }
+}

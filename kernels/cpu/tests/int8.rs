@@ -1,0 +1,195 @@
+//! Kernels of weights and inputs in 8 bits have exact sums, on every instruction set of this CPU.
+
+mod support;
+
+use burn_sparse_cpu::int8::{ByteIsa, ByteWeight, run};
+use burn_sparse_cpu::{Activation, Store};
+use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
+
+use support::noise;
+
+/// Number of inputs of a token that share a scale.
+const STRETCH: usize = 256;
+
+/// Returns the scales that make the largest value of every row 127.
+fn scales(values: &[f32], cols: usize) -> Vec<f32> {
+    let largest = |row: &[f32]| row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    values.chunks(cols).map(|row| largest(row) / 127.0).collect()
+}
+
+/// Returns the largest magnitude of the stretch of every input.
+fn largest(x: &[f32]) -> Vec<f32> {
+    let stretch = |x: &[f32]| {
+        let largest = x.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+        vec![largest; x.len()]
+    };
+    x.chunks(STRETCH).flat_map(stretch).collect()
+}
+
+/// The kernel in float64: the same rounding, and exact sums.
+fn exact(weight: &ByteWeight, x: &[f32], bias: &[f32]) -> Vec<f64> {
+    let (rows, cols, dense) = (weight.rows(), weight.cols(), weight.unpack());
+    let mut y = Vec::with_capacity(x.len() / cols * rows);
+    for x in x.chunks(cols) {
+        let rounded = |(x, largest): (&f32, f32)| {
+            let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+            f64::from((x * inverse).round_ties_even()) * f64::from(largest) / 127.0
+        };
+        let inputs: Vec<f64> = x.iter().zip(largest(x)).map(rounded).collect();
+        for row in 0..rows {
+            let weights = &dense[row * cols..(row + 1) * cols];
+            let sum: f64 = weights.iter().zip(&inputs).map(|(w, x)| f64::from(*w) * x).sum();
+            y.push(sum + f64::from(bias[row]));
+        }
+    }
+    y
+}
+
+/// Asserts that a weight agrees with exact sums on every instruction set, and with the unrounded product within the bound of
+/// rounding: half a step of each factor times the sum of the other's magnitudes.
+fn assert_agrees(name: &str, weight: &ByteWeight, values: &[f32]) {
+    let (rows, cols) = (weight.rows(), weight.cols());
+    let (bias, scales) = (noise(rows, 9), scales(values, cols));
+    for n in [1, 2, 3, 5, 8, 9, 16, 33] {
+        let x = noise(n * cols, 5);
+        let exact = exact(weight, &x, &bias);
+        for isa in ByteIsa::available() {
+            let store = Store { bias: Some(&bias), activation: Activation::None };
+            let y = run(isa, weight, &x, store);
+            assert_eq!(y.len(), exact.len());
+            let relu = run(isa, weight, &x, Store { activation: Activation::Relu, ..store });
+            for (i, (y, exact)) in y.iter().zip(&exact).enumerate() {
+                let at = format!("{name} {} n={n} [{i}]", isa.name());
+                assert!(
+                    (f64::from(*y) - exact).abs() < 1e-5 * (1.0 + exact.abs()),
+                    "{at}: {y} {exact}"
+                );
+                assert_eq!(relu[i], y.max(0.0), "{at}");
+                let (token, row) = (i / rows, i % rows);
+                let inputs = &x[token * cols..(token + 1) * cols];
+                let weights = &values[row * cols..(row + 1) * cols];
+                let (mut product, mut bound) = (f64::from(bias[row]), 1e-4);
+                let kept = inputs.iter().zip(largest(inputs)).zip(weights);
+                for ((&x, largest), &w) in kept.filter(|(_, w)| **w != 0.0) {
+                    let step = f64::from(largest) / 127.0;
+                    product += f64::from(x) * f64::from(w);
+                    bound += 0.5 * step * f64::from(w.abs())
+                        + 0.5 * f64::from(scales[row]) * (f64::from(x.abs()) + 0.5 * step);
+                }
+                assert!((f64::from(*y) - product).abs() <= bound, "{at}: {y} {product} ± {bound}");
+            }
+        }
+    }
+}
+
+fn pruned(pattern: &Pattern, rows: usize, cols: usize, sparsity: f64) -> (Packed, Vec<f32>) {
+    let mut values = noise(rows * cols, 3);
+    let scores: Vec<f32> = values.iter().map(|value| value.abs()).collect();
+    let scores = Scores::new(rows, cols, &scores).unwrap();
+    let found = pattern.project(&scores, sparsity, &Search::default()).unwrap();
+    let (mask, order) = (&found.mask, found.row_order.as_ref());
+    for row in 0..rows {
+        for col in 0..cols {
+            if !mask.get(row, col) {
+                values[row * cols + col] = 0.0;
+            }
+        }
+    }
+    (Packed::pack(pattern, &values, mask, order).unwrap(), values)
+}
+
+#[test]
+fn kernels_of_every_pattern_agree_with_exact_sums_on_every_instruction_set() {
+    for pattern in [
+        "unstructured",
+        "balanced(block=32)",
+        "balanced(block=7)",
+        "n-of-m(keep=2,of=4)",
+        "shfl-bw(vector=32)",
+        "shfl-bw(vector=16)",
+        "shfl-bw(vector=8)",
+        "shfl-bw(vector=4)",
+        "shfl-bw(vector=5)",
+        "shfl-bw(vector=48)",
+        "shfl-bw(vector=8,equal_groups=false)",
+        "vector-wise(vector=32)",
+        "block-wise(block=4)",
+        "shfl-bw(vector=2)",
+    ] {
+        let parsed: Pattern = pattern.parse().unwrap();
+        for (rows, cols) in [(64, 96), (37, 61), (33, 31), (100, 200), (16, 600)] {
+            let (packed, values) = pruned(&parsed, rows, cols, 0.5);
+            let weight = ByteWeight::packed(&packed, &scales(&values, cols));
+            assert_agrees(&format!("{pattern} {rows}x{cols}"), &weight, &values);
+        }
+    }
+}
+
+#[test]
+fn dense_weights_agree_with_exact_sums_on_every_instruction_set() {
+    for (rows, cols) in [(1, 1), (16, 4), (31, 33), (64, 700), (97, 7)] {
+        let values = noise(rows * cols, 3);
+        let weight = ByteWeight::dense((rows, cols), &values, &scales(&values, cols));
+        assert_agrees(&format!("dense {rows}x{cols}"), &weight, &values);
+    }
+}
+
+#[test]
+fn extreme_values_do_not_saturate() {
+    let (rows, cols) = (32, 4096);
+    for (w, x) in [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)] {
+        let (values, x) = (vec![w; rows * cols], vec![x; 9 * cols]);
+        let dense = ByteWeight::dense((rows, cols), &values, &vec![1.0 / 127.0; rows]);
+        let mask = Mask::from_bytes(rows, cols, &vec![1; rows * cols]).unwrap();
+        let packed = Packed::pack(&Pattern::Unstructured {}, &values, &mask, None).unwrap();
+        let looked_up = ByteWeight::packed(&packed, &vec![1.0 / 127.0; rows]);
+        for isa in ByteIsa::available() {
+            for weight in [&dense, &looked_up] {
+                let store = Store { bias: None, activation: Activation::None };
+                let expected = w * x[0] * cols as f32;
+                for y in run(isa, weight, &x, store) {
+                    assert!((y - expected).abs() < 1e-2, "{}: {y} {expected}", isa.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_that_is_not_finite_spoils_only_its_own_outputs() {
+    let values = noise(16 * 40, 3);
+    let weight = ByteWeight::dense((16, 40), &values, &scales(&values, 40));
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for at in [3, 39] {
+            let mut x = noise(3 * 40, 5);
+            x[40 + at] = wrong;
+            for isa in ByteIsa::available() {
+                for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
+                    let y = run(isa, &weight, &x, Store { bias: None, activation });
+                    let nan: Vec<bool> =
+                        y.chunks(16).map(|y| y.iter().all(|y| y.is_nan())).collect();
+                    assert_eq!(nan, [false, true, false], "{} {activation:?}", isa.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn stacked_weights_compute_the_outputs_of_their_parts() {
+    for pattern in ["balanced(block=32)", "shfl-bw(vector=32)", "shfl-bw(vector=8)"] {
+        let parsed: Pattern = pattern.parse().unwrap();
+        let parts: Vec<ByteWeight> = [64, 40, 33]
+            .iter()
+            .map(|&rows| {
+                let (packed, values) = pruned(&parsed, rows, 96, 0.5);
+                ByteWeight::packed(&packed, &scales(&values, 96))
+            })
+            .collect();
+        let stacked = ByteWeight::stack(&parts.iter().collect::<Vec<_>>()).unwrap();
+        let store = Store { bias: None, activation: Activation::Gelu };
+        let (x, isa) = (noise(96, 5), ByteIsa::detect());
+        let apart: Vec<f32> = parts.iter().flat_map(|part| run(isa, part, &x, store)).collect();
+        assert_eq!(run(isa, &stacked, &x, store), apart, "{pattern}");
+    }
+}
