@@ -7,6 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Linear, LinearConfig};
 use burn_sparse::prelude::*;
+use burn_sparse::prune::Score;
 use burn_sparse::train::{Compute, Sparse, TrainError};
 use burn_sparse_tests::models::seeded;
 
@@ -44,6 +45,14 @@ fn net() -> Net {
 fn attached(model: Net, pattern: &str) -> Sparse<Net> {
     let ramp = Ramp::cubic(Steps(8)).with_every(Steps(2));
     let pruning = PruneConfig::new(pattern.parse().unwrap(), 0.75).with_ramp(ramp);
+    Plan::new(&pruning, &model, Horizon::steps(200)).unwrap().attach(model).unwrap()
+}
+
+/// As [`attached`], with a ramp of which every update drops weights for good.
+fn dropping(model: Net, pattern: &str, change: fn(PruneConfig) -> PruneConfig) -> Sparse<Net> {
+    let ramp = Ramp::cubic(Steps(60)).with_every(Steps(6));
+    let pruning = PruneConfig::new(pattern.parse().unwrap(), 0.75).with_ramp(ramp);
+    let pruning = change(pruning.with_regrow(Regrow::Never));
     Plan::new(&pruning, &model, Horizon::steps(200)).unwrap().attach(model).unwrap()
 }
 
@@ -186,7 +195,76 @@ fn packing_and_unpacking_at_any_step_changes_no_bit_of_what_follows() {
 }
 
 #[test]
-fn nothing_is_packed_before_the_last_update() {
+fn weights_that_never_come_back_are_packed_between_updates() {
+    for pattern in
+        ["shfl-bw(vector=32)", "balanced(block=32)", "n-of-m(keep=1,of=4)", "unstructured"]
+    {
+        for (name, optimizer) in optimizers() {
+            let model = net();
+            let [mut masked_optimizer, mut packed_optimizer] = [optimizer(), optimizer()];
+            let mut masked = dropping(model.clone(), pattern, |pruning| pruning);
+            let mut packed =
+                dropping(model, pattern, |pruning| pruning).with_compute(Compute::Packed);
+            // Every epoch ends between two updates, the last one after them.
+            for (from, to) in [(0, 20), (20, 40), (40, 57), (57, 90)] {
+                let what = format!("{pattern}, {name}, step {to}");
+                masked = stepped(masked, &mut masked_optimizer, from..to);
+                packed = stepped(packed, &mut packed_optimizer, from..to);
+                assert_eq!(packed.step().unwrap(), to);
+                // On its way, n-of-m keeps counts that it does not allow in the end.
+                let packs = to == 90 || to == 57 && !pattern.starts_with("n-of-m");
+                assert!(packed.is_packed() || !packs, "{what}");
+                assert_eq!(packed.masks().unwrap(), masked.masks().unwrap(), "{what}");
+                let unpacked = packed.clone().unpack(&mut packed_optimizer.clone()).unwrap();
+                let (found, expected) = (stored(unpacked.inner()), stored(masked.inner()));
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_close(&what, found, expected);
+                }
+            }
+            packed = packed.unpack(&mut packed_optimizer).unwrap();
+            let (found, expected) = (state(&packed_optimizer), state(&masked_optimizer));
+            for ((.., found), (tensor, _, expected)) in found.iter().zip(&expected) {
+                assert_close(&format!("{pattern}, {name}, {tensor}"), found, expected);
+            }
+            assert_eq!(packed.finish().unwrap().sparsity(), masked.finish().unwrap().sparsity());
+        }
+    }
+}
+
+#[test]
+fn stopping_on_the_ramp_changes_no_bit_of_what_follows() {
+    for pattern in ["shfl-bw(vector=16)", "balanced(block=16)", "unstructured"] {
+        let model = net();
+        let run = |stops: &[usize]| {
+            let mut optimizer = AdamWConfig::new().init();
+            let mut sparse = dropping(model.clone(), pattern, |pruning| pruning);
+            let (mut from, mut were_packed) = (0, 0);
+            for &to in stops.iter().chain(&[90]) {
+                sparse = sparse.with_compute(Compute::Packed).pack(&mut optimizer).unwrap();
+                sparse = stepped(sparse, &mut optimizer, from..to);
+                were_packed += usize::from(sparse.is_packed());
+                sparse = sparse.unpack(&mut optimizer).unwrap();
+                from = to;
+            }
+            assert!(were_packed > stops.len() / 2);
+            (stored(sparse.inner()), state(&optimizer))
+        };
+        // Before, at and after an update.
+        assert!(run(&[]) == run(&[31, 47, 48, 49, 59, 60, 61]), "{pattern}");
+    }
+}
+
+#[test]
+fn weights_that_are_ranked_by_gradients_stay_under_their_masks_along_the_ramp() {
+    let mut optimizer = AdamWConfig::new().init();
+    let sparse = dropping(net(), "shfl-bw(vector=32)", |pruning| pruning.with_score(Score::Taylor));
+    let sparse = stepped(sparse.with_compute(Compute::Packed), &mut optimizer, 0..59);
+    assert!(!sparse.is_packed());
+    assert!(stepped(sparse, &mut optimizer, 59..60).is_packed());
+}
+
+#[test]
+fn weights_that_may_come_back_are_not_packed_before_the_last_update() {
     let mut optimizer = AdamWConfig::new().init();
     let sparse = stepped(attached(net(), "balanced(block=32)"), &mut optimizer, 0..7);
     let before = stored(sparse.inner());

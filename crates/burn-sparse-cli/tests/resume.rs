@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use support::{assert_refused, command, json, recipe, run, train};
 
 /// Pruning methods, as `--set` pairs.
-const METHODS: [(&str, &[&str]); 9] = [
+const METHODS: [(&str, &[&str]); 10] = [
     ("straight-through", &[]),
     ("one-shot", &["prune.end=0 epochs"]),
     ("without return", &["prune.regrow=never"]),
@@ -18,6 +18,7 @@ const METHODS: [(&str, &[&str]); 9] = [
     ("set", &["prune.regrow={ fraction = 0.3, score = \"random\" }"]),
     ("gap", &["prune.regrow={ partitions = 2, rounds = 1 }"]),
     ("packed", &["train.compute=packed", "prune.end=1 epochs"]),
+    ("packed along the ramp", &["train.compute=packed", "prune.regrow=never"]),
     ("distilled", &["train.distill={ weight = 0.5 }", "train.keep=best", "train.patience=1"]),
 ];
 

@@ -153,6 +153,23 @@ fn the_plan_is_printed_before_anything_trains() {
 }
 
 #[test]
+fn the_plan_tells_when_training_is_packed() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let plan = |set: &str| {
+        let sets = ["--set", "train.compute=packed", "--set", set];
+        let output = run(folder.path(), &[&["plan", "recipe.toml"][..], &sets].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let never = plan("prune.regrow=never");
+    assert!(
+        never.contains("from step 157 on, where that is faster, 2 of 2 weights along"),
+        "{never}"
+    );
+    assert!(plan("prune.score=taylor").contains("from step 157 on, where that is faster\n"));
+}
+
+#[test]
 fn scores_that_need_a_gradient_are_planned_without_one() {
     let folder = tempfile::tempdir().unwrap();
     recipe(folder.path(), "", "");

@@ -3,6 +3,7 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use burn_sparse::prune::{Plan, Score};
+use burn_sparse::train::Compute;
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{Task, TaskVisitor, with_task};
 use clap::Args;
@@ -28,11 +29,25 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     if arguments.json {
         let mut json = serde_json::to_value(&plan)?;
         json["task"] = recipe.task.as_str().into();
+        json["compute"] = serde_json::to_value(recipe.train.compute)?;
         json["mask_update_seconds"] = seconds.into();
         return output::json(&json);
     }
     output::text(&format!("plan for task {}, seed {}\n{plan}", recipe.task, recipe.seed))?;
+    if recipe.train.compute == Compute::Packed {
+        output::text(&packed(&plan))?;
+    }
     output::text(&format!("one mask update costs {seconds:.3} s here"))
+}
+
+/// Tells when training computes with kept values only.
+fn packed(plan: &Plan) -> String {
+    let along = plan.weights.iter().filter(|weight| weight.drops_for_good()).count();
+    let ramps = match along {
+        0 => String::new(),
+        _ => format!(", {along} of {} weights along their ramps too", plan.weights.len()),
+    };
+    format!("layers train on kept values from step {} on, where that is faster{ramps}", plan.end())
 }
 
 struct Make<'a> {

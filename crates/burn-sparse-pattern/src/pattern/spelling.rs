@@ -1,4 +1,4 @@
-//! One-line text form of patterns: `shfl-bw(vector=32)`, `balanced(block=32)`, `unstructured`.
+//! One-line text form of patterns: `shfl-bw(vector=32)`, or `shfl-bw(32)`; `balanced(block=32)`, `unstructured`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,14 +47,29 @@ impl FromStr for Pattern {
         };
         let mut pattern = match Self::KINDS.iter().position(|&known| known == kind) {
             Some(at) => Self::defaults()[at],
-            None => return Err(fail(format!("expected one of {}", Self::KINDS.join(", ")))),
+            None => {
+                let dashed = kind.replace('_', "-");
+                let meant = Self::KINDS.iter().find(|&&known| known == dashed);
+                let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+                return Err(fail(format!("expected one of {}{meant}", Self::KINDS.join(", "))));
+            }
         };
         let mut given = Vec::new();
+        let sizes = pattern.sizes();
         for argument in arguments.split(',').map(str::trim).filter(|a| !a.is_empty()) {
-            let Some((name, value)) = argument.split_once('=') else {
-                return Err(fail(format!("expected `name=value`, found `{argument}`")));
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name.trim(), value.trim()),
+                // Without a name it is the next size, as in the constructors.
+                None => match sizes.get(given.len()) {
+                    Some(name) => (*name, argument),
+                    None => {
+                        return Err(fail(format!("expected `name=value`, found `{argument}`")));
+                    }
+                },
             };
-            let (name, value) = (name.trim(), value.trim());
+            if given.contains(&name) {
+                return Err(fail(format!("`{name}` is given twice")));
+            }
             pattern.set(name, value).map_err(fail)?;
             given.push(name);
         }
@@ -69,6 +84,17 @@ impl FromStr for Pattern {
 }
 
 impl Pattern {
+    /// Returns the names of the sizes, in the order of the constructors.
+    fn sizes(&self) -> &'static [&'static str] {
+        match self {
+            Self::Unstructured {} => &[],
+            Self::Balanced { .. } | Self::BlockWise { .. } => &["block"],
+            Self::NOfM { .. } => &["keep", "of"],
+            Self::Hinm { .. } => &["vector", "keep", "of"],
+            Self::VectorWise { .. } | Self::ShflBw { .. } => &["vector"],
+        }
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let number =
             || value.parse::<usize>().map_err(|_| format!("`{name}` expects a whole number"));
@@ -147,6 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn sizes_need_no_names_in_the_order_of_the_constructors() {
+        for (text, spelled) in [
+            ("balanced(16)", "balanced(block=16)"),
+            ("block-wise(4)", "block-wise(block=4)"),
+            ("shfl-bw( 8 )", "shfl-bw(vector=8)"),
+            ("shfl-bw(8, equal_groups=false)", "shfl-bw(vector=8,equal_groups=false)"),
+            ("vector-wise(32)", "vector-wise(vector=32)"),
+            ("n-of-m(2,4)", "n-of-m(keep=2,of=4)"),
+            ("hinm(32,2,of=4)", "hinm(vector=32,keep=2,of=4)"),
+        ] {
+            assert_eq!(text.parse::<Pattern>().unwrap().to_string(), spelled);
+        }
+    }
+
+    #[test]
     fn a_pattern_is_read_from_a_string_as_from_a_table_and_written_as_a_table() {
         let table = r#"{"kind":"shfl-bw","vector":32,"equal_groups":true}"#;
         for text in [table, r#""shfl-bw(vector=32)""#, r#"{"kind":"shfl-bw"}"#] {
@@ -162,6 +203,12 @@ mod tests {
     fn a_misspelt_pattern_is_told_the_right_names() {
         for (text, hint) in [
             ("shflbw", "expected one of unstructured, balanced"),
+            ("shfl_bw(32)", "did you mean shfl-bw?"),
+            ("balanced(16,2)", "expected `name=value`, found `2`"),
+            ("unstructured(32)", "expected `name=value`, found `32`"),
+            ("balanced(16,block=8)", "`block` is given twice"),
+            ("shfl-bw(vector=8,16)", "expected `name=value`, found `16`"),
+            ("n-of-m(2)", "expected both counts"),
             ("balanced(block=x)", "`block` expects a whole number"),
             ("balanced(vector=3)", "balanced has no parameter `vector`"),
             ("balanced(block=32", "expected a closing `)`"),

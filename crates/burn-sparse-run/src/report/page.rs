@@ -197,7 +197,8 @@ fn layers(measured: &Measured) -> String {
                 .find(|alone| alone.name == layer.name && alone.batch == *batch);
             let says = |Alone { row, .. }: &Alone| {
                 let BenchRow { batch: tokens, dense_us, sparse_us, speedup, .. } = row;
-                format!("{tokens} tokens, {dense_us:.1} to {sparse_us:.1} µs, {speedup:.2}×")
+                let s = if *tokens == 1 { "" } else { "s" };
+                format!("{tokens} token{s}, {dense_us:.1} to {sparse_us:.1} µs, {speedup:.2}×")
             };
             cells.push(found.map_or("-".into(), says));
         }

@@ -48,6 +48,14 @@ pub struct PlannedWeight {
     pub regroup: Regroup,
 }
 
+impl PlannedWeight {
+    /// Returns `true` if what a mask update drops never comes back, and no update needs gradients: nothing but kept weights
+    /// needs to be trained between updates.
+    pub fn drops_for_good(&self) -> bool {
+        self.regrow == Regrow::Never && self.score == Score::Magnitude
+    }
+}
+
 /// A parameter that is not pruned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! Final masks as packed weights: forward pass, gradients, and optimizer state of kept values only.
+//! Standing masks as packed weights: forward pass, gradients, and optimizer state of kept values only.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ pub(super) fn unpack_states(states: &mut BTreeMap<String, WeightState>, packed: 
     }
 }
 
-/// Final weights that train faster packed, as they are to be packed.
+/// Weights that train faster packed, as they are to be packed.
 pub(super) struct Packing {
     pub(super) weights: PackedWeights,
     entries: BTreeMap<String, PackedEntry>,
@@ -118,26 +118,28 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Packs the final `weights`; `states` are their values and masks.
+    /// Packs those of all `weights` whose masks stand after `step`; `states` are their values and masks.
     pub(super) fn of(
         plan: &Plan,
         weights: &[PrunedWeight],
         states: BTreeMap<String, WeightState>,
+        (step, stands): (usize, impl Fn(&PlannedWeight) -> bool),
     ) -> Result<Self, TrainError> {
         let (mut packed_weights, mut entries) = (PackedWeights::new(), BTreeMap::new());
         for (weight, planned) in weights.iter().zip(&plan.weights) {
             let (name, view, pattern) = (weight.name.clone(), weight.view.clone(), weight.pattern);
             let Some(state) = states.get(&name).filter(|state| !state.replicated) else { continue };
-            if !has_packed_gradients(&name, &view) {
+            if !has_packed_gradients(&name, &view) || !stands(planned) {
                 continue;
             }
             let matrix = view.to_matrix(&state.base);
             let packed = Packed::pack(&pattern, &matrix, &weight.mask, weight.row_order.as_ref());
-            let packed = packed.map_err(|source| TrainError::Pattern {
-                name: name.clone(),
-                step: planned.schedule.end,
-                source,
-            })?;
+            let packed = match packed {
+                Ok(packed) => packed,
+                // A ramp passes through counts that the pattern itself does not allow.
+                Err(_) if step < planned.schedule.end => continue,
+                Err(source) => return Err(TrainError::Pattern { name, step, source }),
+            };
             let tensors = PackedTensors::from_packed(&packed, &Device::flex());
             if !trains_faster(&tensors.shape()) {
                 continue;

@@ -18,7 +18,7 @@ use super::update::{Evidence, update};
 use super::{Compute, MaskUpdateStats, Pruned, Scorer, TrainError};
 use crate::distributed::Ranks;
 use crate::params::ids;
-use crate::prune::{Plan, PlannedWeight};
+use crate::prune::{Plan, PlannedWeight, Regrow};
 
 /// A model under a plan: still a Burn module, and still a `TrainStep` if the model is one.
 ///
@@ -71,7 +71,7 @@ pub struct Sparse<M: Module> {
     scorer: Option<Arc<dyn Scorer>>,
     #[module(skip)]
     compute: Compute,
-    /// Weights that are packed, by path; none of them if no weight gains by it. `None` before packing.
+    /// Weights that are packed, by path; none of them if no weight gains by it. `None` if that is to be found out.
     #[module(skip)]
     packed: Option<Arc<PackedWeights>>,
     /// Ranks that train this model together.
@@ -131,8 +131,8 @@ impl<M: Module> Sparse<M> {
         self
     }
 
-    /// Computes in this form from now on: with [`Compute::Packed`], the optimizer step that makes the last mask update also
-    /// calls [`Self::pack`].
+    /// Computes in this form from now on: with [`Compute::Packed`], every optimizer step after which there is more to pack
+    /// also calls [`Self::pack`].
     #[must_use]
     pub fn with_compute(mut self, compute: Compute) -> Self {
         self.compute = compute;
@@ -224,14 +224,15 @@ impl<M: Module> Sparse<M> {
         self.stepped(optimizer, grads, |inner, optimizer, grads| optimizer.step(lr, inner, grads))
     }
 
-    /// Packs every weight that trains faster so, once all masks are final: from then on, forward and backward passes multiply
-    /// kept weights only, and the optimizer steps and keeps state for nothing else. Before that, on a GPU, whose gradients are
-    /// dense products, and where no weight gains by it, the model stays as it is.
+    /// Packs every weight that trains faster so and of which nothing dropped can come back: whose mask is final, or, until
+    /// the next update, whose rule is [`Regrow::Never`](crate::prune::Regrow::Never) with a score that needs no gradients.
+    /// From then on, forward and backward passes multiply kept weights only, and the optimizer steps and keeps state for
+    /// nothing else. On a GPU, whose gradients are dense products, the model stays as it is.
     ///
     /// Values and state are those of the masked form, and further steps compute the same up to the order of sums, if the
-    /// optimizer treats every element on its own (AdamW, SGD; not Muon). [`Self::finish`] takes either form; a record of the
-    /// packed form fits a packed model only, so [`Self::unpack`] before saving one to resume from. [`Self::with_compute`] packs
-    /// without a call of yours.
+    /// optimizer treats every element on its own (AdamW, SGD; not Muon). A step that updates masks unpacks the model.
+    /// [`Self::finish`] takes either form; a record of the packed form fits a packed model only, so [`Self::unpack`] before
+    /// saving one to resume from. [`Self::with_compute`] packs without a call of yours.
     ///
     /// ```
     /// # use burn::optim::{AdamWConfig, GradientsParams};
@@ -285,13 +286,19 @@ impl<M: Module> Sparse<M> {
     ) -> Result<Option<(Packing, ModuleOptimizer)>, TrainError> {
         let step = self.step()?;
         let on_cpu = self.step.lazy_device().inner() == Device::flex();
-        if self.packed.is_some() || step < self.plan.end() || !on_cpu {
+        let evidence = Evidence { scorer: self.scorer.as_ref(), gradients: &BTreeMap::new() };
+        let stands = |weight: &PlannedWeight| {
+            let falls_for_good =
+                weight.regrow == Regrow::Never && !evidence.scorer(weight).needs_gradient();
+            falls_for_good || weight.kept || step >= weight.schedule.end
+        };
+        if self.packed.is_some() || !on_cpu || !self.plan.weights.iter().any(stands) {
             return Ok(None);
         }
         self.check_updates()?;
         let states = self.states();
         let weights = masks::weights(&states, &self.plan, step)?;
-        let packing = Packing::of(&self.plan, &weights, states)?;
+        let packing = Packing::of(&self.plan, &weights, states, (step, stands))?;
         let relaid = relayed(optimizer, &self.inner, &packing.weights, Form::Packed, step)?;
         Ok(Some((packing, relaid)))
     }
@@ -314,21 +321,15 @@ impl<M: Module> Sparse<M> {
 
     /// Returns the model with all weights under masks.
     fn masked(self) -> Self {
-        if !self.is_packed() {
-            return self;
-        }
-        let states = self.states();
-        let inner = unpack(self.inner, &self.plan, &states);
-        Self { inner, packed: None, ..self }
+        let Some(packed) = self.packed.filter(|packed| !packed.is_empty()) else {
+            return Self { packed: None, ..self };
+        };
+        Self { inner: masked(self.inner, &self.plan, &packed), packed: None, ..self }
     }
 
     /// Reads all planned weights and their masks.
     fn states(&self) -> BTreeMap<String, WeightState> {
-        let mut states = gather(&self.inner, &self.names());
-        if let Some(packed) = &self.packed {
-            unpack_states(&mut states, packed);
-        }
-        states
+        states(&self.inner, &self.plan, self.packed.as_deref())
     }
 
     /// Proves that every mask obeys its pattern at its target, and returns the pruned model.
@@ -350,10 +351,6 @@ impl<M: Module> Sparse<M> {
     /// Returns the same model under the same masks, changed otherwise.
     pub(super) fn map_inner(self, change: impl FnOnce(M) -> M) -> Self {
         Self { inner: change(self.inner), ..self }
-    }
-
-    fn names(&self) -> Vec<&str> {
-        self.plan.weights.iter().map(|weight| weight.name.as_str()).collect()
     }
 
     pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -424,7 +421,23 @@ impl<M: Module> Sparse<M> {
         let counter = step_param(next_id(counter.id), step, &counter.lazy_device());
         tracing::debug!(step, "optimizer step");
         let evidence = Evidence { scorer: scorer.as_ref(), gradients };
-        let inner = settle(optimize(inner, optimizer), &plan);
+        let mut inner = settle(optimize(inner, optimizer), &plan);
+        let mut packed = packed;
+        if plan.due(step).next().is_some()
+            && let Some(weights) = packed.take().filter(|weights| !weights.is_empty())
+        {
+            match relayed(optimizer, &inner, &weights, Form::Masked, step) {
+                Ok(relaid) => {
+                    *optimizer = relaid;
+                    inner = masked(inner, &plan, &weights);
+                }
+                // The model stays packed: after a fault masks do not change.
+                Err(fault) => {
+                    lock(&journal).fault.get_or_insert(fault);
+                    packed = Some(weights);
+                }
+            }
+        }
         let (inner, surviving) = update(inner, &plan, step, &evidence, &mut lock(&journal));
         if !surviving.is_empty() {
             match clear(optimizer, &inner, &surviving) {
@@ -449,6 +462,26 @@ impl<M: Module> Sparse<M> {
             }
         }
     }
+}
+
+/// Reads all planned weights of a model and their masks.
+fn states<M: Module>(
+    model: &M,
+    plan: &Plan,
+    packed: Option<&PackedWeights>,
+) -> BTreeMap<String, WeightState> {
+    let names: Vec<&str> = plan.weights.iter().map(|weight| weight.name.as_str()).collect();
+    let mut states = gather(model, &names);
+    if let Some(packed) = packed {
+        unpack_states(&mut states, packed);
+    }
+    states
+}
+
+/// Returns a model with all weights under masks.
+fn masked<M: Module>(model: M, plan: &Plan, packed: &PackedWeights) -> M {
+    let states = states(&model, plan, Some(packed));
+    unpack(model, plan, &states)
 }
 
 /// Returns the optimizer with its state in another form.
