@@ -1,9 +1,9 @@
 //! Sparse linear kernels for CPUs, on slices, with f32 sums or exact sums of 8-bit integers.
 //!
-//! [`run()`] multiplies a packed weight ([`PackedWeight`]) with tokens: for many tokens, vectors run along tokens (`tiles`); for a few tokens
-//! and for balanced weights, activations stay token-major (`tokens_major`). [`gradient`] holds the gradients, [`int8`] weights
-//! and inputs in 8 bits, [`dense`] the operators between sparse ones. Every kernel exists for every [`Isa`], and is compared
-//! with sums in float64 on each that the CPU has.
+//! [`run()`] multiplies tokens with a [`PackedWeight`]: for many tokens, vectors run along tokens (`tiles`); for a few tokens and
+//! for balanced weights, activations stay token-major (`tokens_major`). [`gradient`] holds the gradients, [`int8`] weights and
+//! inputs in 8 bits, [`dense`] the operators between sparse ones. Every kernel exists for every [`Isa`], and is compared with
+//! sums in float64 on each that the CPU has.
 //!
 //! This crate does not depend on Burn: `burn-sparse-kernels` makes Burn's operators of it.
 
@@ -42,7 +42,6 @@ pub use run::run;
 pub use simd::Isa;
 pub use store::Store;
 pub use weight::{PackedWeight, Parts, Values, padded};
-
 pub use window::Window;
 
 pub(crate) use value::Value;

@@ -37,6 +37,7 @@ impl Attention<'_> {
     pub fn run(self, isa: Isa) -> Vec<f32> {
         let [batch, heads, queries, d_head] = self.query.shape;
         let keys = self.key.shape[2];
+        assert!(!self.causal || queries <= keys, "{queries} causal queries at {keys} keys");
         let len = batch * heads * queries * d_head;
         let mut out = vec![0.0; len];
         let to = Shared::new(&mut out);
