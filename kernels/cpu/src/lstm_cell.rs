@@ -58,19 +58,19 @@ pub fn lstm_cell(isa: Isa, step: Step<'_>) -> [Vec<f32>; 2] {
 }
 
 /// Forward pass of some rows of a step; all pointers point to the first of them.
-pub struct Forward {
-    pub rows: usize,
-    pub hidden: usize,
+pub(crate) struct Forward {
+    pub(crate) rows: usize,
+    pub(crate) hidden: usize,
     /// Gate sums from the input, `[rows, 4 · hidden]`; `recurrent` has the same shape and is added to them.
-    pub input: *const f32,
-    pub recurrent: *const f32,
+    pub(crate) input: *const f32,
+    pub(crate) recurrent: *const f32,
     /// Last cell state, `[rows, hidden]`.
-    pub before: *const f32,
+    pub(crate) before: *const f32,
     /// New cell state and hidden state.
-    pub cell: *mut f32,
-    pub state: *mut f32,
+    pub(crate) cell: *mut f32,
+    pub(crate) state: *mut f32,
     /// Destination of the gate values, `[rows, 4 · hidden]`, if a gradient will need them.
-    pub gates: Option<*mut f32>,
+    pub(crate) gates: Option<*mut f32>,
 }
 
 impl Work for Forward {
@@ -113,23 +113,23 @@ impl Work for Forward {
 }
 
 /// Backward pass of some rows of a step; all pointers point to the first of them.
-pub struct Backward {
-    pub rows: usize,
-    pub hidden: usize,
+pub(crate) struct Backward {
+    pub(crate) rows: usize,
+    pub(crate) hidden: usize,
     /// Gate values.
-    pub gates: *const f32,
+    pub(crate) gates: *const f32,
     /// Cell states before and after the step.
-    pub before: *const f32,
-    pub cell: *const f32,
+    pub(crate) before: *const f32,
+    pub(crate) cell: *const f32,
     /// Gradients of this step's own outputs.
-    pub from_cell: *const f32,
-    pub from_state: *const f32,
+    pub(crate) from_cell: *const f32,
+    pub(crate) from_state: *const f32,
     /// Gradients of the hidden state and of the cell state passed back by the next step; `passed_cell` is replaced by
     /// the gradient that this step passes back.
-    pub passed_state: *const f32,
-    pub passed_cell: *mut f32,
+    pub(crate) passed_state: *const f32,
+    pub(crate) passed_cell: *mut f32,
     /// Gradient of the gate sums, `[rows, 4 · hidden]`.
-    pub sums: *mut f32,
+    pub(crate) sums: *mut f32,
 }
 
 impl Work for Backward {

@@ -30,13 +30,13 @@ pub struct Statistics {
 
 /// Gradients of the inputs and parameters of a normalization.
 pub struct Gradients {
-    /// Of the input.
+    /// Input gradient.
     pub x: Vec<f32>,
-    /// Of the factors.
+    /// Gradient of the factors.
     pub gamma: Vec<f32>,
-    /// Of the shifts.
+    /// Gradient of the shifts.
     pub beta: Vec<f32>,
-    /// Of the shortcut.
+    /// Shortcut gradient.
     pub shortcut: Vec<f32>,
 }
 

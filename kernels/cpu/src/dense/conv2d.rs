@@ -24,11 +24,11 @@ pub struct DenseConv2d<'a> {
 
 /// Gradients of the input, weight, and bias of a convolution.
 pub struct Gradients {
-    /// Of the input; `None` if it was not requested.
+    /// Input gradient; `None` if it was not requested.
     pub x: Option<Vec<f32>>,
-    /// Of the weight.
+    /// Weight gradient.
     pub weight: Vec<f32>,
-    /// Of the bias.
+    /// Bias gradient.
     pub bias: Vec<f32>,
 }
 

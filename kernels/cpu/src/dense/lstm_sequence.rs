@@ -36,13 +36,13 @@ pub struct Trace {
 
 /// Gradients of the gate sums, the weight, and the initial states of a sequence.
 pub struct Gradients {
-    /// Of the gate sums.
+    /// Gradient of the gate sums.
     pub sums: Vec<f32>,
-    /// Of the recurrent weight.
+    /// Recurrent weight gradient.
     pub weight: Vec<f32>,
-    /// Of the initial cell states.
+    /// Gradient of the initial cell states.
     pub cell: Vec<f32>,
-    /// Of the initial hidden states.
+    /// Gradient of the initial hidden states.
     pub state: Vec<f32>,
 }
 

@@ -1,9 +1,9 @@
 //! Gradients through a packed weight.
 //!
 //! The gradient of the input is a product with the transposed weight: of groups, on register tiles like those of the forward
-//! pass (`input`); of rows that share no columns, by columns of small panels (`panels`). The gradient of the kept values sums over tokens,
-//! by dot products along them (`dots`), or, if rows are balanced, by a table from which 16 rows at a time look up their
-//! inputs (`look_up`).
+//! pass (`input`); of rows that share no columns, by columns of small panels (`panels`). The gradient of the kept values sums
+//! over tokens, by dot products along them (`dots`), or, if rows are balanced, by a table from which 16 rows at a time look
+//! up their inputs (`look_up`).
 
 mod dots;
 mod input;
