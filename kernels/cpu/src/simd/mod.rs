@@ -186,6 +186,11 @@ impl Isa {
         self.0 == Set::Avx512
     }
 
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn is_avx2(self) -> bool {
+        self.0 == Set::Avx2
+    }
+
     pub(crate) fn is_scalar(self) -> bool {
         self.0 == Set::Scalar
     }

@@ -130,7 +130,7 @@ impl ByteIsa {
             {
                 found.push(Self(Set::Vnni));
             }
-            if !isa.is_scalar() && Isa::available().iter().any(|isa| isa.name() == "avx2") {
+            if !isa.is_scalar() && Isa::available().into_iter().any(Isa::is_avx2) {
                 found.push(Self(Set::Avx2));
             }
         }
