@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use burn_sparse::prune::{Plan, Score};
-use burn_sparse::train::Compute;
+use burn_sparse::train::{Compute, Scorer};
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{Task, TaskVisitor, with_task};
 use clap::Args;
@@ -42,7 +42,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
 
 /// Tells when training computes with kept values only.
 fn packed(plan: &Plan) -> String {
-    let along = plan.weights.iter().filter(|weight| weight.drops_for_good()).count();
+    let along = plan.weights.iter().filter(|w| w.drops_for_good(w.score.needs_gradient())).count();
     let ramps = match along {
         0 => String::new(),
         _ => format!(", {along} of {} weights along their ramps too", plan.weights.len()),

@@ -49,10 +49,10 @@ pub struct PlannedWeight {
 }
 
 impl PlannedWeight {
-    /// Returns `true` if what a mask update drops never comes back, and no update needs gradients: nothing but kept weights
-    /// needs to be trained between updates.
-    pub fn drops_for_good(&self) -> bool {
-        self.regrow == Regrow::Never && self.score == Score::Magnitude
+    /// Returns `true` if nothing but kept weights needs to be trained between mask updates: what an update drops never comes
+    /// back, and no update needs gradients. `by_gradients` tells if weights are ranked by them.
+    pub fn drops_for_good(&self, by_gradients: bool) -> bool {
+        self.regrow == Regrow::Never && !by_gradients
     }
 }
 

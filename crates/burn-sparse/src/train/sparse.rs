@@ -18,7 +18,7 @@ use super::update::{Evidence, update};
 use super::{Compute, MaskUpdateStats, Pruned, Scorer, TrainError};
 use crate::distributed::Ranks;
 use crate::params::ids;
-use crate::prune::{Plan, PlannedWeight, Regrow};
+use crate::prune::{Plan, PlannedWeight};
 
 /// A model under a plan: still a Burn module, and still a `TrainStep` if the model is one.
 ///
@@ -288,9 +288,8 @@ impl<M: Module> Sparse<M> {
         let on_cpu = self.step.lazy_device().inner() == Device::flex();
         let evidence = Evidence { scorer: self.scorer.as_ref(), gradients: &BTreeMap::new() };
         let stands = |weight: &PlannedWeight| {
-            let falls_for_good =
-                weight.regrow == Regrow::Never && !evidence.scorer(weight).needs_gradient();
-            falls_for_good || weight.kept || step >= weight.schedule.end
+            let by_gradients = evidence.scorer(weight).needs_gradient();
+            weight.drops_for_good(by_gradients) || weight.kept || step >= weight.schedule.end
         };
         if self.packed.is_some() || !on_cpu || !self.plan.weights.iter().any(stands) {
             return Ok(None);
