@@ -33,7 +33,7 @@ impl PartialEq for Address {
     }
 }
 
-/// First byte, length, and type of contiguous elements.
+/// Returns the first byte, length, and type of contiguous elements.
 fn location(tensor: &FlexTensor) -> Option<(usize, usize, DType)> {
     fn ends<E>(elements: &[E]) -> (usize, usize) {
         (elements.as_ptr().addr(), elements.len())

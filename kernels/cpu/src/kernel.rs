@@ -18,7 +18,7 @@ pub enum CpuKernel {
 }
 
 impl CpuKernel {
-    /// The kernels that can multiply `n` tokens by a weight of this layout; never none.
+    /// Returns the kernels that can multiply `n` tokens by a weight of this layout: at least one.
     pub fn candidates(layout: Layout, n: usize, isa: Isa) -> impl Iterator<Item = Self> {
         let few = match layout {
             Layout::Grouped { vector } => decode::fits(vector, n, isa).then_some(Self::Decode),

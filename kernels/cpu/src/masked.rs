@@ -80,7 +80,7 @@ impl Work for InPlace<'_> {
     }
 }
 
-/// In-place version of [`masked`], for a weight that has no other readers.
+/// Masks in place as [`masked`] does, for a weight that has no other readers.
 pub fn mask(isa: Isa, weight: &mut [f32], mask: &[u8]) {
     assert_eq!(mask.len(), weight.len());
     in_pieces(weight, 9, |from, weight| dispatch(isa, InPlace { weight, mask: &mask[from..] }));

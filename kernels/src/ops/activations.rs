@@ -10,10 +10,10 @@ use burn_sparse_cube::transpose::pitch;
 use burn_sparse_cube::{Buffer, Major};
 use cubecl::zspace::metadata::Metadata;
 
-/// Bytes that kernels read at once.
+/// Number of bytes that kernels read at once.
 const PIECE: u64 = 16;
 
-/// A tensor `[tokens, features]` and its memory.
+/// Tensor `[tokens, features]` and its memory.
 #[derive(Debug)]
 pub(crate) struct Activations {
     pub(crate) tensor: CubeTensor,
@@ -22,13 +22,13 @@ pub(crate) struct Activations {
 }
 
 impl Activations {
-    /// Copied where it lies otherwise.
+    /// Takes a tensor token after token; copies it if its layout is another.
     pub(crate) fn tokens_major(tensor: CubeTensor) -> Self {
         let tensor = into_contiguous(tensor);
         Self { buffer: buffer(tensor.clone()), tensor, major: Major::Tokens }
     }
 
-    /// As it lies, if kernels can read that.
+    /// Takes a tensor in the layout it has, if kernels can read that; copies it token after token otherwise.
     pub(crate) fn as_it_lies(tensor: CubeTensor) -> Self {
         match features_major(&tensor) {
             Some(len) => {
@@ -39,7 +39,7 @@ impl Activations {
         }
     }
 
-    /// New ones for as many tokens as `like` has, of undefined values.
+    /// Allocates undefined values, feature after feature, for as many tokens as `like` has.
     pub(crate) fn features_major(like: &CubeTensor, features: usize) -> Self {
         let tokens = like.shape()[0];
         let pitch = pitch(tokens);
@@ -50,7 +50,8 @@ impl Activations {
     }
 }
 
-/// The elements of `[features][pitch]`, if a tensor `[tokens, features]` lies so, with all that fills the last row up.
+/// Returns the number of elements of `[features, pitch]` if a tensor `[tokens, features]` has that layout, the padding of the
+/// last row included.
 fn features_major(tensor: &CubeTensor) -> Option<usize> {
     if tensor.meta.is_tiled() {
         return None;
@@ -64,13 +65,13 @@ fn features_major(tensor: &CubeTensor) -> Option<usize> {
     (lies_so && whole && aligned).then_some(len)
 }
 
-/// A new tensor of undefined values.
+/// Allocates a tensor of undefined values.
 pub(crate) fn empty(like: &CubeTensor, shape: [usize; 2]) -> CubeTensor {
     let (client, device) = (like.client.clone(), like.device.clone());
     empty_device_contiguous_dtype(client, device, Shape::new(shape), like.dtype)
 }
 
-/// A tensor's memory, element after element.
+/// Returns a tensor's memory, with contiguous elements.
 pub(crate) fn buffer(tensor: CubeTensor) -> Buffer {
     let tensor = into_contiguous(tensor);
     Buffer { len: tensor.meta.shape().num_elements(), handle: tensor.handle }

@@ -121,37 +121,37 @@ impl Pattern {
         }]
     }
 
-    /// Unstructured: the largest scores of the matrix.
+    /// Returns the unstructured pattern: the largest scores of the matrix.
     pub const fn unstructured() -> Self {
         Self::Unstructured {}
     }
 
-    /// Balanced, with blocks of `block` columns.
+    /// Returns Balanced, with blocks of `block` columns.
     pub const fn balanced(block: usize) -> Self {
         Self::Balanced { block }
     }
 
-    /// `keep` of every `of` columns.
+    /// Returns n-of-m: `keep` of every `of` columns.
     pub const fn n_of_m(keep: usize, of: usize) -> Self {
         Self::NOfM { keep, of }
     }
 
-    /// Vector-wise, with groups of `vector` rows that keep equally many columns.
+    /// Returns the vector-wise pattern, with groups of `vector` rows that keep equally many columns.
     pub const fn vector_wise(vector: usize) -> Self {
         Self::VectorWise { vector, equal_groups: true }
     }
 
-    /// Shfl-BW, with groups of `vector` rows that keep equally many columns.
+    /// Returns Shfl-BW, with groups of `vector` rows that keep equally many columns.
     pub const fn shfl_bw(vector: usize) -> Self {
         Self::ShflBw { vector, equal_groups: true }
     }
 
-    /// Square blocks of `block` rows and columns.
+    /// Returns the block-wise pattern: square blocks of `block` rows and columns.
     pub const fn block_wise(block: usize) -> Self {
         Self::BlockWise { block }
     }
 
-    /// HiNM: `keep` of every `of` columns inside the vectors of Shfl-BW.
+    /// Returns HiNM: `keep` of every `of` columns inside the vectors of Shfl-BW.
     pub const fn hinm(vector: usize, keep: usize, of: usize) -> Self {
         Self::Hinm { vector, keep, of }
     }

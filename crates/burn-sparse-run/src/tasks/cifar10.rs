@@ -26,7 +26,7 @@ const DEVIATION: [f32; 3] = [0.2470, 0.2435, 0.2616];
 const CLASSES: usize = cifar10::CLASSES.len();
 
 impl Cifar10Task<ConvNetConfig> {
-    /// `cifar10-convnet`: three convolutions, for experiments that take a minute; no data augmentation.
+    /// Returns `cifar10-convnet`: three convolutions, for experiments that take a minute; no data augmentation.
     pub fn convnet() -> Self {
         let net = ConvNetConfig::new(32, 128, CLASSES);
         Self { name: "cifar10-convnet", net, augment: false }
@@ -34,25 +34,25 @@ impl Cifar10Task<ConvNetConfig> {
 }
 
 impl Cifar10Task<ResNetConfig> {
-    /// `cifar10-resnet`: ResNet-20.
+    /// Returns `cifar10-resnet`: ResNet-20.
     pub fn resnet() -> Self {
         Self { name: "cifar10-resnet", net: ResNetConfig::new(16, 3, CLASSES), augment: true }
     }
 
-    /// `cifar10-resnet-large`: ResNet-20 with four times the width, for a GPU.
+    /// Returns `cifar10-resnet-large`: ResNet-20 with four times the width, for a GPU.
     pub fn resnet_large() -> Self {
         Self { name: "cifar10-resnet-large", net: ResNetConfig::new(64, 3, CLASSES), augment: true }
     }
 }
 
 impl Cifar10Task<VggConfig> {
-    /// `cifar10-vgg`: VGG-11 at half its width.
+    /// Returns `cifar10-vgg`: VGG-11 at half its width.
     pub fn vgg() -> Self {
         let net = VggConfig::new(32, [1, 1, 2, 2, 2], CLASSES);
         Self { name: "cifar10-vgg", net, augment: true }
     }
 
-    /// `cifar10-vgg-large`: VGG-16, for a GPU.
+    /// Returns `cifar10-vgg-large`: VGG-16, for a GPU.
     pub fn vgg_large() -> Self {
         let net = VggConfig::new(64, [2, 2, 3, 3, 3], CLASSES);
         Self { name: "cifar10-vgg-large", net, augment: true }

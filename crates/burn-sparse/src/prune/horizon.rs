@@ -16,12 +16,12 @@ pub struct Horizon {
 }
 
 impl Horizon {
-    /// A phase of `total` optimizer steps. Moments in epochs are refused: nothing says how long an epoch is.
+    /// Creates a phase of `total` optimizer steps. Moments in epochs are refused: nothing says how long an epoch is.
     pub const fn steps(total: usize) -> Self {
         Self { total, steps_per_epoch: None }
     }
 
-    /// A phase of `epochs` epochs with `steps_per_epoch` optimizer steps each.
+    /// Creates a phase of `epochs` epochs with `steps_per_epoch` optimizer steps each.
     pub const fn epochs(epochs: usize, steps_per_epoch: usize) -> Self {
         let total = epochs.saturating_mul(steps_per_epoch);
         Self { total, steps_per_epoch: Some(steps_per_epoch) }

@@ -19,22 +19,22 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// A ramp along `curve` that ends at `end`. It starts at step 0 and updates masks every 50 steps.
+    /// Creates a ramp along `curve` that ends at `end`. It starts at step 0 and updates masks every 50 steps.
     pub fn new(curve: Curve, end: Moment) -> Self {
         Self { start: Moment::Steps(0), end, every: Moment::Steps(50), curve }
     }
 
-    /// The cubic ramp of Zhu and Gupta (2017, equation 1), which ends at `end`.
+    /// Returns the cubic ramp of Zhu and Gupta (2017, equation 1), which ends at `end`.
     pub fn cubic(end: Moment) -> Self {
         Self::new(Curve::Named(NamedCurve::Cubic), end)
     }
 
-    /// A linear ramp that ends at `end`.
+    /// Creates a linear ramp that ends at `end`.
     pub fn linear(end: Moment) -> Self {
         Self::new(Curve::Named(NamedCurve::Linear), end)
     }
 
-    /// One update, at `at`, which reaches the target at once.
+    /// Creates a ramp of one update, at `at`, which reaches the target at once.
     pub fn one_shot(at: Moment) -> Self {
         Self::cubic(at).with_start(at)
     }
