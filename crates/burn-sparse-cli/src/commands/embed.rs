@@ -14,7 +14,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArguments {
-    /// Folder of a sentence embedder, dense or packed.
+    /// Sentence embedder, dense or packed: its folder, or its name on the Hugging Face hub.
     pub(crate) folder: PathBuf,
     /// Texts, one in each line [default: standard input].
     #[arg(long, value_name = "FILE")]

@@ -12,7 +12,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArguments {
-    /// Folder of a language model, dense or packed.
+    /// Language model, dense or packed: its folder, or its name on the Hugging Face hub.
     pub(crate) folder: PathBuf,
     /// Text to continue.
     #[arg(long)]

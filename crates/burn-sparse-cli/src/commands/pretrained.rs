@@ -68,10 +68,12 @@ pub(crate) struct PretrainedArguments {
     pub(crate) context: usize,
 }
 
-/// Opens a folder of a pretrained model; `None` if the path is something else.
+/// Opens a folder of a pretrained model, or the model of this name on the Hugging Face hub; `None` if the path is something
+/// else.
 pub(crate) fn folder(path: &Path) -> Result<Option<Folder>, Failure> {
-    let is_one = path.is_dir() && path.join("config.json").exists();
-    Ok(if is_one { Some(Folder::open(path)?) } else { None })
+    let is_folder = path.is_dir() && path.join("config.json").exists();
+    let is_one = is_folder || Folder::is_name(path);
+    Ok(if is_one { Some(Folder::find(path)?) } else { None })
 }
 
 /// Result of an evaluation.

@@ -19,7 +19,8 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
-    /// A safetensors file, or a Hugging Face folder: all its linear weights but a head are pruned, and it is written packed.
+    /// A safetensors file, or a Hugging Face folder or name: all its linear weights but a head are pruned, and it is written
+    /// packed.
     pub(crate) weights: PathBuf,
     /// The pattern, as in 'shfl-bw(vector=32)'.
     #[arg(long)]
@@ -131,8 +132,8 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if distribution == Distribution::Global && !(cap < 1.0 && cap >= sparsity) {
         return Err(usage(format!("--cap {cap}: expected {sparsity} or more, and below 1")));
     }
-    if arguments.weights.is_dir() {
-        return prune_pretrained(&Folder::open(&arguments.weights)?, pattern, sparsity, arguments);
+    if arguments.weights.is_dir() || Folder::is_name(&arguments.weights) {
+        return prune_pretrained(&Folder::find(&arguments.weights)?, pattern, sparsity, arguments);
     }
     if !arguments.calibrate.is_empty() || arguments.task.is_some() {
         return Err(usage(

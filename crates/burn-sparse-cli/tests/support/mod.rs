@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_burn-sparse"));
     command.current_dir(folder).env_remove("BURN_SPARSE_DATA").env_remove("RUST_LOG");
+    command.env("HF_HUB_OFFLINE", "1");
     // Selects the same kernels in every process and on every machine.
     command.env("BURN_SPARSE_COSTS", "built-in");
     // Graphics drivers print warnings to standard error if it is unset.

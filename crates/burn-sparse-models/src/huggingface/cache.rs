@@ -4,20 +4,51 @@ use super::{Folder, PretrainedError};
 
 impl Folder {
     /// Opens a folder, or the model of this name on the Hugging Face hub (`owner/model`) in the hub's cache on this machine,
-    /// where `hf download owner/model` puts it. Nothing is downloaded.
+    /// where `hf download owner/model` puts it. With the feature `hub`, a model that is not there is downloaded first, unless
+    /// `HF_HUB_OFFLINE` is set. `HF_TOKEN` and `HF_ENDPOINT` mean what they mean to Hugging Face's own tools.
     ///
     /// # Errors
-    /// When there is neither, or as [`Self::open`].
+    /// When there is no such folder or model, or as [`Self::open`].
     pub fn find(name: impl AsRef<Path>) -> Result<Self, PretrainedError> {
-        let name = name.as_ref();
-        if name.exists() {
-            return Self::open(name);
+        let path = name.as_ref();
+        if path.exists() {
+            return Self::open(path);
         }
-        match cache().and_then(|cache| snapshot(&cache, name.to_str()?)) {
-            Some(path) => Self::open(path),
-            None => Err(PretrainedError::NotFound { name: name.into() }),
+        let missing = || PretrainedError::NotFound { name: path.into() };
+        let (name, cache) = (path.to_str().ok_or_else(missing)?, cache().ok_or_else(missing)?);
+        if let Some(snapshot) = snapshot(&cache, name) {
+            return Self::open(snapshot);
         }
+        #[cfg(feature = "hub")]
+        if Self::is_name(path) && !is_offline() {
+            let endpoint = std::env::var("HF_ENDPOINT").ok().filter(|url| !url.is_empty());
+            let endpoint = endpoint.as_deref().unwrap_or("https://huggingface.co");
+            return Self::open(super::hub::fetch(name, &cache, endpoint)?);
+        }
+        Err(missing())
     }
+
+    /// Returns `true` for what may be the name of a model on the hub, `owner/model`, and is no path: nothing is there, nor at
+    /// `owner`, and it does not end as a file of weights does.
+    pub fn is_name(path: &Path) -> bool {
+        let part = |part: &str| {
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+            part.bytes().all(known) && part.bytes().any(|byte| byte.is_ascii_alphanumeric())
+        };
+        let names = path.to_str().and_then(|name| name.split_once('/'));
+        let is_file = path.extension().is_some_and(|extension| extension == "safetensors");
+        !is_file
+            && names.is_some_and(|(owner, model)| {
+                part(owner) && part(model) && !Path::new(owner).exists()
+            })
+    }
+}
+
+/// Returns `true` if `HF_HUB_OFFLINE` forbids downloads.
+#[cfg(feature = "hub")]
+fn is_offline() -> bool {
+    let value = std::env::var("HF_HUB_OFFLINE").unwrap_or_default();
+    ["1", "on", "yes", "true"].contains(&value.to_ascii_lowercase().as_str())
 }
 
 /// Returns the hub's cache: `HF_HUB_CACHE`, `HF_HOME/hub`, or `~/.cache/huggingface/hub`, in this order.
@@ -61,9 +92,30 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_nowhere_is_named_with_where_to_put_it() {
-        let error = Folder::find("no-such-owner/no-such-model").unwrap_err().to_string();
-        assert!(error.contains("no-such-owner/no-such-model"), "{error}");
+    fn a_folder_that_is_nowhere_is_named_with_where_to_put_it() {
+        let error = Folder::find("no-such-folder").unwrap_err().to_string();
+        assert!(error.contains("no-such-folder"), "{error}");
         assert!(error.contains("hf download"), "{error}");
+    }
+
+    #[test]
+    fn a_name_is_an_owner_and_a_model_and_no_path() {
+        for name in ["sentence-transformers/all-MiniLM-L6-v2", "Qwen/Qwen2.5-0.5B"] {
+            assert!(Folder::is_name(name.as_ref()), "{name}");
+        }
+        // There is a folder `src` here.
+        for path in [
+            "src/lost",
+            "model",
+            "owner/model/part",
+            "../model",
+            "./model",
+            "/model",
+            "",
+            "a b/c",
+            "owner/m.safetensors",
+        ] {
+            assert!(!Folder::is_name(path.as_ref()), "{path}");
+        }
     }
 }

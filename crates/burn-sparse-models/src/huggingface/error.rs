@@ -10,11 +10,23 @@ pub enum PretrainedError {
     /// There is no such folder, and no model of this name in the hub's cache.
     #[error(
         "there is no folder {name}, and no model of this name in the cache of the Hugging Face hub: name a folder with \
-         config.json, tokenizer.json and model.safetensors, or fetch the model with `hf download {name}`"
+         config.json, tokenizer.json and model.safetensors, or fetch the model with `hf download {name}` where there is a \
+         network"
     )]
     NotFound {
         /// Folder, or name on the hub.
         name: PathBuf,
+    },
+    /// A model cannot be fetched from the Hugging Face hub.
+    #[error(
+        "cannot fetch {name} from the Hugging Face hub: {reason}; without a network, put its config.json, tokenizer.json \
+         and model.safetensors into a folder, and name that"
+    )]
+    Download {
+        /// Name on the hub.
+        name: String,
+        /// Cause.
+        reason: String,
     },
     /// A file of the folder is missing.
     #[error(

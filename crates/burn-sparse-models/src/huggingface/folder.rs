@@ -29,7 +29,7 @@ pub enum Weights {
 }
 
 /// Files of a model besides its weights; the first two are required.
-const COPIED: [&str; 10] = [
+pub(super) const COPIED: [&str; 10] = [
     CONFIG,
     TOKENIZER,
     "tokenizer_config.json",
@@ -41,8 +41,8 @@ const COPIED: [&str; 10] = [
     POOLING,
     INDEX,
 ];
-const CONFIG: &str = "config.json";
-const TOKENIZER: &str = "tokenizer.json";
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const TOKENIZER: &str = "tokenizer.json";
 const SENTENCE: &str = "sentence_bert_config.json";
 const POOLING: &str = "1_Pooling/config.json";
 

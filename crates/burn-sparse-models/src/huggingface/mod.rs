@@ -12,6 +12,8 @@ mod export;
 mod files;
 mod folder;
 mod generator;
+#[cfg(feature = "hub")]
+mod hub;
 mod names;
 mod sentence_tokenizer;
 mod shards;

@@ -34,7 +34,7 @@ pub struct Recipe {
     /// Name of the task.
     pub task: String,
     /// Pretrained model of `sentence-embedding` and `causal-lm`: a Hugging Face folder, or a name on the hub
-    /// (`owner/model`) that is in its cache on this machine.
+    /// (`owner/model`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
     /// Seed of weights, data order, and mask search.
