@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use support::{assert_refused, recipe, run, train};
+use support::{assert_refused, command, recipe, run, train};
 
 /// Trains a recipe with `from` replaced by `to` and asserts that it is refused before anything is written.
 fn refused(from: &str, to: &str, hints: &[&str]) {
@@ -259,5 +259,39 @@ fn bad_usage_has_status_2() {
         &["prune", "x", "--pattern", "n-of-m(keep=1,of=4)", "--sparsity", "0.5", "--out", "y"],
     ] {
         assert_eq!(run(Path::new("."), arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_model_that_is_neither_here_nor_on_the_hub_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let commands: [&[&str]; 5] = [
+        &["eval", "owner/model"],
+        &["embed", "owner/model"],
+        &["generate", "owner/model", "--prompt", "a"],
+        &[
+            "prune",
+            "owner/model",
+            "--pattern",
+            "balanced(block=32)",
+            "--sparsity",
+            "0.5",
+            "--out",
+            "out",
+        ],
+        &["export", "owner/model", "--layout", "huggingface", "--format", "packed", "--out", "out"],
+    ];
+    for arguments in commands {
+        let hints = ["there is no folder owner/model", "hf download owner/model"];
+        assert_refused(&command(folder).args(arguments).output().unwrap(), &hints);
+        if cfg!(feature = "hub") {
+            let mut online = command(folder);
+            online.args(arguments).env("HF_HOME", folder).env("HF_HUB_OFFLINE", "0");
+            // No server listens on this port.
+            let output = online.env("HF_ENDPOINT", "http://127.0.0.1:9").output().unwrap();
+            assert_refused(&output, &["cannot fetch owner/model", "into a folder, and name that"]);
+        }
+        assert!(!folder.join("out").exists());
     }
 }

@@ -20,7 +20,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArguments {
-    /// A checkpoint, the folder of a finished run, or a Hugging Face folder, dense or packed.
+    /// A checkpoint, the folder of a finished run, or a Hugging Face folder or name, dense or packed.
     pub(crate) checkpoint: PathBuf,
     /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
