@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hf_hub::api::Progress;
-use hf_hub::api::sync::{ApiBuilder, ApiRepo};
+use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -84,13 +84,13 @@ impl Revisions {
             Ok(token) if !token.is_empty() => api.with_token(Some(token)),
             _ => api,
         };
-        let api = api.build().map_err(|error| error.to_string())?;
+        let api = api.build().map_err(reason)?;
         Ok(Self { name: name.into(), api, cache })
     }
 
     /// Returns the main revision, by its commit, so that all files are of one.
     fn main(&self) -> Result<Revision, String> {
-        let info = self.api.model(self.name.clone()).info().map_err(|error| error.to_string())?;
+        let info = self.api.model(self.name.clone()).info().map_err(reason)?;
         let repo = Repo::with_revision(self.name.clone(), RepoType::Model, info.sha.clone());
         Ok(Revision {
             names: info.siblings.into_iter().map(|file| file.rfilename).collect(),
@@ -112,10 +112,15 @@ impl Revision {
             return Ok(path);
         }
         let fetched = self.remote.download_with_progress(file, Tenths::default());
-        let path = fetched.map_err(|error| format!("{file}: {error}"))?;
+        let path = fetched.map_err(|error| format!("{file}: {}", reason(error)))?;
         verify(&path).map_err(|reason| format!("{file}: {reason}"))?;
         Ok(path)
     }
+}
+
+/// Returns the cause without the words in which an error is announced already.
+fn reason(error: ApiError) -> String {
+    error.to_string().replace("request error: ", "")
 }
 
 /// Compares a large file with its SHA-256, by which the cache names it; removes it if they differ.
