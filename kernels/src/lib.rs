@@ -73,4 +73,4 @@ pub use memo::{Address, Memo};
 pub use ops::SparseOps;
 pub use packed::{Checked, PackedPrimitive, PackedTensors, Spec};
 pub use quantized::{QuantizedWeight, quantized_linear, quantizes};
-pub use select::{select, select_conv2d, trains_faster};
+pub use select::{select, select_conv2d, trains_faster, trains_faster_conv2d};

@@ -61,18 +61,26 @@ pub fn select_conv2d(weight: &PackedTensors, n: usize, dtype: DType, device: &De
     select_by(weight, n, dtype, device, Costs::choose_conv2d, WORTH_IT_CONV2D)
 }
 
-/// Largest share of kept weights with which a layer trains faster packed than dense, on the CPU with 128 tokens or more.
+/// Largest share of kept weights with which a layer trains faster packed than dense, on the CPU with 128 tokens or images or more.
 const TRAINS_GROUPED: f64 = 0.5;
 const TRAINS_ROWS: f64 = 0.4;
 
 /// Returns `true` if forward and backward passes of a linear layer are faster with the packed weight than with the dense one.
 pub fn trains_faster(shape: &PackedShape) -> bool {
+    shape.rows.min(shape.cols) >= THIN && keeps_few(shape)
+}
+
+/// As [`trains_faster`], for a convolution.
+pub fn trains_faster_conv2d(shape: &PackedShape) -> bool {
+    shape.rows >= FEW_ROWS && keeps_few(shape)
+}
+
+fn keeps_few(shape: &PackedShape) -> bool {
     let most = match shape.layout {
         Layout::Grouped { .. } => TRAINS_GROUPED,
         Layout::Balanced { .. } | Layout::Rows => TRAINS_ROWS,
     };
-    let thin = shape.rows.min(shape.cols) < THIN;
-    !thin && shape.stored as f64 <= most * (shape.rows * shape.cols) as f64
+    shape.stored as f64 <= most * (shape.rows * shape.cols) as f64
 }
 
 fn select_by(

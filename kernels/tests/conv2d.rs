@@ -227,6 +227,42 @@ fn gradients_of_a_dense_convolution_have_the_same_bits_on_any_number_of_threads(
 }
 
 #[test]
+fn gradients_of_a_packed_convolution_have_the_same_bits_on_any_number_of_threads() {
+    let window =
+        Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], padding: [(1, 1), (1, 1)] };
+    let (shape, rows, cols) = ([21, 5, 9, 8], 37, 45);
+    let device = Device::flex().autodiff();
+    for text in ["unstructured", "balanced(block=9)", "shfl-bw(vector=8)"] {
+        let pattern: Pattern = text.parse().unwrap();
+        let weights = noise(rows * cols);
+        let scores = Scores::new(rows, cols, &weights).unwrap();
+        let found = pattern.project(&scores, 0.5, &Search::default()).unwrap();
+        let order = found.row_order.as_ref();
+        let packed = Packed::pack(&pattern, &weights, &found.mask, order).unwrap();
+        let gradients = || {
+            let tensors = PackedTensors::from_packed(&packed, &device);
+            let (layout, values, index, checked) = tensors.into_parts();
+            let values = values.require_grad();
+            let of = (rows, cols);
+            let tensors = PackedTensors::from_parts(of, layout, values.clone(), index, checked);
+            let Choice::Sparse { name, .. } = select_conv2d(&tensors, 21 * 72, DType::F32, &device)
+            else {
+                panic!("a sparse kernel")
+            };
+            let x = TensorData::new(noise(shape.iter().product()), shape);
+            let x = Tensor::<4>::from_data(x, &device).require_grad();
+            let y = sparse_conv2d(x.clone(), &tensors, None, Activation::Relu, &window, name);
+            let grads = (y.clone() * y * 0.5).sum().backward();
+            let dx: Vec<f32> = x.grad(&grads).unwrap().into_data().try_into_vec().unwrap();
+            let dw: Vec<f32> = values.grad(&grads).unwrap().into_data().try_into_vec().unwrap();
+            (dx, dw)
+        };
+        let [one, three] = [1, 3].map(|count| threads(count).install(gradients));
+        assert!(one == three && one.1.iter().any(|&dw| dw != 0.0), "{text}");
+    }
+}
+
+#[test]
 fn a_dense_convolution_without_gradients_is_burns_own_for_any_number_of_pictures() {
     let pools = [1, 3].map(threads);
     for (shape, out, window) in geometry() {

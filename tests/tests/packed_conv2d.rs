@@ -3,9 +3,13 @@
 
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, Tensor};
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Activation, record_dispatch};
+use burn_sparse::prelude::*;
+use burn_sparse::train::Compute;
 use burn_sparse_tests::models::{one_shot, seeded, stock};
 use burn_sparse_tests::tensors::input;
 
@@ -76,8 +80,8 @@ fn packed_kernels_give_what_masked_ones_give_whatever_the_geometry() {
         for keys in PATTERNS {
             let pruned = one_shot(net(&config), &format!("{keys}\nsparsity = 0.75"));
             let (masked, packed) = (pruned.model().valid(), pruned.pack());
-            // Layers this small may run dense; on a training device a sparse kernel always runs, on unfolded
-            // windows. `kernels/tests/conv2d.rs` tests the kernels themselves.
+            // Layers this small may run dense; on a training device a sparse kernel always runs.
+            // `kernels/tests/conv2d.rs` tests the kernels themselves.
             for (batch, activation) in
                 [(1, Activation::None), (9, Activation::Relu), (70, Activation::Gelu)]
             {
@@ -116,6 +120,37 @@ fn packed_kernels_pass_the_gradient_of_masked_ones_on() {
         let ((x1, b1), (x2, b2)) = (gradient(&packed), gradient(pruned.model()));
         close(x1, x2, &format!("{config:?}"));
         close(b1, b2, &format!("{config:?}"));
+    }
+}
+
+#[test]
+fn packed_training_has_the_values_of_masked_training() {
+    let device = Device::flex().autodiff();
+    for (config, [height, width]) in geometries() {
+        for pattern in [Pattern::shfl_bw(8), Pattern::balanced(4), Pattern::unstructured()] {
+            let model = net(&config);
+            let what = format!("{pattern} {config:?}");
+            let trained = |compute| {
+                let ramp = Ramp::cubic(Steps(6)).with_every(Steps(2));
+                let pruning = PruneConfig::new(pattern, 0.75).with_ramp(ramp);
+                let plan = Plan::new(&pruning, &model, Horizon::steps(40)).unwrap();
+                let mut sparse = plan.attach(model.clone()).unwrap().with_compute(compute);
+                let momentum = MomentumConfig { momentum: 0.9, ..MomentumConfig::new() };
+                let mut optimizer = SgdConfig::new().with_momentum(Some(momentum)).init();
+                for _ in 0..40 {
+                    let x = input([19, config.channels[0], height, width], &device);
+                    let loss = (sparse.inner().conv.forward(x) - 0.5).powi_scalar(2).mean();
+                    let grads = GradientsParams::from_grads(loss.backward(), sparse.inner());
+                    sparse = sparse.optimizer_step(&mut optimizer, 1e-2, grads);
+                }
+                let packed = sparse.is_packed();
+                (packed, sparse.unpack(&mut optimizer).unwrap().inner().conv.clone())
+            };
+            let (masked, packed) = (trained(Compute::Masked), trained(Compute::Packed));
+            assert!(packed.0 && !masked.0, "{what}");
+            close(packed.1.weight.val(), masked.1.weight.val(), &what);
+            close(packed.1.bias.unwrap().val(), masked.1.bias.unwrap().val(), &what);
+        }
     }
 }
 

@@ -280,12 +280,14 @@ fn weights_that_train_no_faster_packed_stay_under_their_masks() {
         wide: Linear,
         thin: Linear,
         conv: Conv2d,
+        narrow: Conv2d,
     }
     let device = Device::flex().autodiff();
     let model = Mixed {
         wide: LinearConfig::new(64, 128).init(&device),
         thin: LinearConfig::new(64, 32).init(&device),
-        conv: Conv2dConfig::new([64, 64], [3, 3]).init(&device),
+        conv: Conv2dConfig::new([16, 32], [3, 3]).init(&device),
+        narrow: Conv2dConfig::new([64, 4], [3, 3]).init(&device),
     };
     let pruning = PruneConfig::new(Pattern::shfl_bw(16), 0.75).with_ramp(Ramp::one_shot(Steps(1)));
     let plan = Plan::new(&pruning, &model, Horizon::steps(2)).unwrap();
@@ -298,8 +300,9 @@ fn weights_that_train_no_faster_packed_stay_under_their_masks() {
     let model = sparse.inner();
     assert_eq!(model.wide.weight.base().dims()[1], 16);
     assert_eq!(model.thin.weight.base().dims(), [64, 32]);
-    assert_eq!(model.conv.weight.base().dims(), [64, 64, 3, 3]);
-    assert_eq!(sparse.finish().unwrap().weights().len(), 3);
+    assert_eq!(model.conv.weight.base().dims(), [72, 16, 1, 1]);
+    assert_eq!(model.narrow.weight.base().dims(), [4, 64, 3, 3]);
+    assert_eq!(sparse.finish().unwrap().weights().len(), 4);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Benchmarks convolutions of ResNet-20 and of wider networks: Burn's against ours, packed, and in training (forward
-//! and all gradients, dense), as well as batch normalization followed by ReLU.
+//! Benchmarks convolutions of ResNet-20 and of wider networks: Burn's against ours, dense and packed, also in training (forward
+//! and all gradients), as well as batch normalization followed by ReLU.
 //! `cargo bench --workspace --bench convolution [-- WORD ...]`.
 
 use std::hint::black_box;
@@ -37,18 +37,12 @@ fn main() {
         let config = Conv2dConfig::new([channels, out], [kernel, kernel]).with_padding(padding);
         let layer = format!("{kernel}x{kernel} {channels}->{out} on {side}x{side}");
         let wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
-        let name = format!("{layer} training batch 128");
-        if wanted(&name) {
-            let stock = config.init(&Device::flex().autodiff());
-            let ours = Conv2d::from(stock.clone());
-            let shape = [128, channels, side, side];
-            train(&name, shape, &|x| stock.forward(x), &|x| ours.forward(x));
-        }
         let name = format!("norm and relu, {out} on {side}x{side} training batch 128");
         if wanted(&name) {
             let norm = BatchNormConfig::new(out).init(&Device::flex().autodiff());
             let stock = |x| relu(norm.forward(x));
-            train(&name, [128, out, side, side], &stock, &|x| batch_norm_relu(&norm, x, None));
+            train(&name, [128, out, side, side], [&stock, &|x| batch_norm_relu(&norm, x, None)]);
+            println!();
         }
         for batch in [1, 32] {
             let name = format!("norm and relu, {out} on {side}x{side} batch {batch}");
@@ -62,12 +56,21 @@ fn main() {
         }
         for pattern in [Pattern::unstructured(), Pattern::balanced(32), Pattern::shfl_bw(16)] {
             for sparsity in [0.75, 0.9] {
+                let kind = format!("{layer} {pattern} {:.0} %", 100.0 * sparsity);
                 for batch in [1, 32] {
-                    let kind = pattern.to_string();
-                    let name = format!("{layer} {kind} {:.0} % batch {batch}", 100.0 * sparsity);
+                    let name = format!("{kind} batch {batch}");
                     if wanted(&name) {
                         time(&name, &config, side, pattern, sparsity, batch);
                     }
+                }
+                let name = format!("{kind} training batch 128");
+                if wanted(&name) {
+                    let stock = config.init(&Device::flex().autodiff());
+                    let [dense, packed] = layers(&config, pattern, sparsity);
+                    let runs: [Layered<'_>; 3] =
+                        [&|x| stock.forward(x), &|x| dense.forward(x), &|x| packed.forward(x)];
+                    train(&name, [128, channels, side, side], runs);
+                    println!();
                 }
             }
         }
@@ -76,26 +79,22 @@ fn main() {
 
 type Layered<'a> = &'a dyn Fn(Tensor<4>) -> Tensor<4>;
 
-fn train(name: &str, shape: [usize; 4], stock: Layered<'_>, ours: Layered<'_>) {
+/// Prints the time of a forward and backward pass of each run, and the speedup of the others over the first.
+fn train<const N: usize>(name: &str, shape: [usize; 4], runs: [Layered<'_>; N]) {
     let device = Device::flex().autodiff();
     let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device);
     let x = x.require_grad();
-    let steps = |forward: Layered<'_>, repeats| {
-        (0..repeats).for_each(|_| drop(black_box(forward(x.clone()).sum().backward())));
-    };
-    let [stock, ours] =
-        alternate(1, [&|repeats| steps(stock, repeats), &|repeats| steps(ours, repeats)]);
-    let (stock_us, ours_us) = (1e6 * stock, 1e6 * ours);
-    println!("{name:<66} {stock_us:>8.1} us {ours_us:>8.1} us  {:5.2}x", stock / ours);
+    show(name, runs.map(|run| || drop(black_box(run(x.clone()).sum().backward()))));
 }
 
 /// Prints the time of each run on images of this shape, and the speedup of the others over the first.
 fn infer<const N: usize>(name: &str, shape: [usize; 4], runs: [Layered<'_>; N]) {
     let x = Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex());
-    let repeated = runs.map(|run| {
-        let x = x.clone();
-        move |repeats: usize| (0..repeats).for_each(|_| drop(black_box(run(x.clone()))))
-    });
+    show(name, runs.map(|run| || drop(black_box(run(x.clone())))));
+}
+
+fn show<const N: usize>(name: &str, runs: [impl Fn(); N]) {
+    let repeated = runs.map(|run| move |repeats: usize| (0..repeats).for_each(|_| run()));
     let seconds = alternate(1, repeated.each_ref().map(|run| run as &dyn Fn(usize)));
     print!("{name:<66}");
     seconds.iter().for_each(|seconds| print!(" {:>8.1} us", 1e6 * seconds));
@@ -107,6 +106,16 @@ struct Layer {
     conv: Conv2d,
 }
 
+/// Returns a layer in training, dense and packed.
+fn layers(config: &Conv2dConfig, pattern: Pattern, sparsity: f64) -> [Conv2d; 2] {
+    let rule = PruneConfig::new(pattern, sparsity).with_ramp(Ramp::one_shot(Steps(0)));
+    let layer = Layer { conv: config.init(&Device::flex().autodiff()).into() };
+    let dense = layer.conv.clone();
+    let plan = Plan::new(rule, &layer, Horizon::steps(1)).expect("a plan");
+    let pruned = plan.attach(layer).and_then(|sparse| sparse.finish()).expect("masks");
+    [dense, pruned.pack().conv]
+}
+
 fn time(
     name: &str,
     config: &Conv2dConfig,
@@ -115,20 +124,13 @@ fn time(
     sparsity: f64,
     batch: usize,
 ) {
-    let device = Device::flex();
-    let rule = PruneConfig::new(pattern, sparsity).with_ramp(Ramp::one_shot(Steps(0)));
-    let layer = Layer { conv: config.init(&device.clone().autodiff()).into() };
-    let dense = layer.conv.clone().valid();
-    let plan = Plan::new(rule, &layer, Horizon::steps(1)).expect("a plan");
-    let pruned = plan.attach(layer).and_then(|sparse| sparse.finish()).expect("masks");
-    let packed = pruned.pack().valid().conv;
-
-    let stock = config.init(&device);
+    let [dense, packed] = layers(config, pattern, sparsity).map(|layer| layer.valid());
+    let stock = config.init(&Device::flex());
     let shape = [batch, config.channels[0], side, side];
     let [of_stock, of_dense, of_packed]: [Layered<'_>; 3] =
         [&|x| stock.forward(x), &|x| dense.forward(x), &|x| packed.forward(x)];
     infer(name, shape, [of_stock, of_dense, of_packed]);
-    let x = Tensor::<4>::zeros(shape, &device);
+    let x = Tensor::<4>::zeros(shape, &Device::flex());
     let (_, ran) = record_dispatch(|| packed.forward(x));
     let expected = ran[0].choice.predicted().map_or(String::new(), |p| {
         format!("; expected {:.1} us, dense {:.1} us", p.sparse_us, p.dense_us)

@@ -3,7 +3,7 @@
 mod support;
 
 use burn_sparse_cpu::{
-    Activation, CpuKernel, Isa, Layout, PackedWeight, Parts, Store, Values, gradient, run,
+    Activation, CpuKernel, Isa, Layout, PackedWeight, Parts, Store, Values, Window, gradient, run,
 };
 use half::{bf16, f16};
 
@@ -52,6 +52,7 @@ fn assert_every_isa_agrees(layout: Layout, arrays: &Arrays<'_>) {
 }
 
 fn assert_agrees(weight: &PackedWeight<'_>, values: &[f64]) {
+    assert_gradients_of_convolutions_agree(weight, values);
     let shape = weight.shape();
     let (rows, cols) = (shape.rows, shape.cols);
     let bias = noise(rows, 9);
@@ -106,9 +107,79 @@ fn assert_gradients_agree(isa: Isa, weight: &PackedWeight<'_>, values: &[f64], x
     }
 }
 
+/// Asserts that gradients of convolutions, of all kernels that fit the columns of the weight, agree with float64 sums.
+fn assert_gradients_of_convolutions_agree(weight: &PackedWeight<'_>, values: &[f64]) {
+    let (rows, cols) = (weight.shape().rows, weight.shape().cols);
+    // Few images, some that are taken together, and one that is cut into strips.
+    let images = [(3, [7, 9]), (37, [5, 4]), (1, [41, 43])];
+    let windows = [
+        ([3, 3], [1, 1], [1, 1], [(1, 1), (1, 1)]),
+        ([3, 3], [2, 2], [1, 1], [(1, 1), (1, 1)]),
+        ([3, 3], [2, 4], [2, 1], [(2, 3), (1, 0)]),
+        ([2, 5], [1, 1], [1, 2], [(0, 1), (4, 4)]),
+        ([2, 2], [3, 1], [1, 3], [(3, 0), (3, 2)]),
+        ([1, 1], [2, 3], [1, 1], [(0, 0), (0, 0)]),
+    ];
+    for (kernel, stride, dilation, padding) in windows {
+        let window = Window { kernel, stride, dilation, padding };
+        let taps = kernel[0] * kernel[1];
+        let channels = cols / taps;
+        for (batch, [height, width]) in images {
+            let [lines, places] = window.output([height, width]);
+            if channels * taps != cols || lines * places == 0 {
+                continue;
+            }
+            let shape = [batch, channels, height, width];
+            let x = noise(shape.iter().product(), 5);
+            let dy = noise(batch * rows * lines * places, 13);
+            let mut dx = vec![0.0; x.len()];
+            let mut dw = vec![0.0; values.len()];
+            let mut db = vec![0.0; rows];
+            for (at, dy) in dy.iter().enumerate() {
+                db[at / (lines * places) % rows] += f64::from(*dy);
+            }
+            weight.entries(|row, col, at| {
+                let (tap, channel) = (col / channels, col % channels);
+                for output in 0..batch * lines * places {
+                    let (image, output) = (output / (lines * places), output % (lines * places));
+                    let y = f64::from(dy[(image * rows + row) * lines * places + output]);
+                    let output = [output / places, output % places];
+                    let taps = [tap / kernel[1], tap % kernel[1]];
+                    let [line, place] = [0, 1].map(|axis| {
+                        let from = output[axis] * stride[axis] + taps[axis] * dilation[axis];
+                        from.wrapping_sub(padding[axis].0)
+                    });
+                    if line < height && place < width {
+                        let pixel = ((image * channels + channel) * height + line) * width + place;
+                        dx[pixel] += values[at] * y;
+                        dw[at] += y * f64::from(x[pixel]);
+                    }
+                }
+            });
+            for isa in Isa::available() {
+                let found = gradient::conv2d(isa, weight, (&x, &dy), shape, &window, true);
+                for (what, found, expected) in [
+                    ("dx", &found.x.unwrap(), &dx),
+                    ("dw", &found.values, &dw),
+                    ("db", &found.bias, &db),
+                ] {
+                    assert_eq!(found.len(), expected.len());
+                    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+                        let difference = (f64::from(*found) - expected).abs();
+                        let name = (what, isa.name(), weight.shape().layout, shape, window);
+                        assert!(difference < 2e-4, "{name:?} [{i}]: {found} {expected}");
+                    }
+                }
+                let alone = gradient::conv2d(isa, weight, (&x, &dy), shape, &window, false);
+                assert!(alone.x.is_none() && alone.values == found.values);
+            }
+        }
+    }
+}
+
 #[test]
 fn grouped_kernels_agree_on_every_instruction_set() {
-    for (rows, cols, vector) in [(64, 50, 32), (37, 61, 16), (40, 31, 8), (9, 300, 4), (7, 5, 3)] {
+    for (rows, cols, vector) in [(64, 50, 32), (37, 63, 16), (40, 31, 8), (9, 300, 4), (7, 5, 3)] {
         let groups = rows_in(rows, vector);
         let mut ids = Vec::new();
         let mut offsets = vec![0];
@@ -220,7 +291,7 @@ fn balanced_kernels_agree_on_every_instruction_set() {
 
 #[test]
 fn row_kernels_agree_on_every_instruction_set() {
-    for (rows, cols) in [(40, 64), (17, 33), (1, 1), (31, 100)] {
+    for (rows, cols) in [(40, 64), (17, 33), (1, 1), (31, 100), (33, 99)] {
         let (mut ids, mut offsets) = (Vec::new(), vec![0]);
         for row in 0..rows {
             ids.extend(if row == 2 { Vec::new() } else { columns(cols, row) });

@@ -2,7 +2,8 @@ use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{Bytes, DType, Shape, Tensor};
 use burn_flex::FlexTensor;
-use burn_sparse_cpu::{Isa, PackedWeight, Parts, Store, Values, conv2d, gradient, masked, run};
+use burn_sparse_cpu::gradient::{self, Conv2dGradients};
+use burn_sparse_cpu::{Isa, PackedWeight, Parts, Store, Values, conv2d, masked, run};
 
 use super::SparseOps;
 use crate::Window;
@@ -143,6 +144,21 @@ pub(crate) fn convolve(
     let y = conv2d(Isa::detect(), &checked(&weight, spec), floats(x), shape, window, store);
     let [height, width] = window.output([shape[2], shape[3]]);
     tensor(y, [shape[0], spec.shape.rows, height, width])
+}
+
+/// Computes the gradients of [`convolve`], given the gradient `dy` of its output.
+pub(crate) fn convolution_gradients(
+    weight: PackedPrimitive<Flex>,
+    x: &FlexTensor,
+    dy: &FlexTensor,
+    window: &Window,
+    spec: Spec,
+    wants_x: bool,
+) -> Conv2dGradients {
+    let weight = contiguous_weight(weight);
+    let shape: [usize; 4] = x.layout().shape().dims();
+    let weight = checked(&weight, spec);
+    gradient::conv2d(Isa::detect(), &weight, (floats(x), floats(dy)), shape, window, wants_x)
 }
 
 fn forward(weight: &PackedWeight<'_>, x: &[f32], store: Store<'_>, spec: Spec) -> Vec<f32> {

@@ -8,5 +8,5 @@ mod cube;
 mod flex;
 mod traits;
 
-pub(crate) use flex::{convolve, on_cpu, reads, tensor};
+pub(crate) use flex::{convolution_gradients, convolve, on_cpu, reads, tensor};
 pub use traits::SparseOps;

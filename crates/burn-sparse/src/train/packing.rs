@@ -6,7 +6,7 @@ use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
 use burn::store::RecordError;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{PackedTensors, trains_faster};
+use burn_sparse_kernels::{PackedTensors, trains_faster, trains_faster_conv2d};
 use burn_sparse_pattern::Packed;
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
@@ -129,7 +129,7 @@ impl Packing {
         for (weight, planned) in weights.iter().zip(&plan.weights) {
             let (name, view, pattern) = (weight.name.clone(), weight.view.clone(), weight.pattern);
             let Some(state) = states.get(&name).filter(|state| !state.replicated) else { continue };
-            if !has_packed_gradients(&name, &view) || !stands(planned) {
+            if !has_packed_gradients(&name) || !stands(planned) {
                 continue;
             }
             let matrix = view.to_matrix(&state.base);
@@ -141,7 +141,11 @@ impl Packing {
                 Err(source) => return Err(TrainError::Pattern { name, step, source }),
             };
             let tensors = PackedTensors::from_packed(&packed, &Device::flex());
-            if !trains_faster(&tensors.shape()) {
+            let faster = match view {
+                View::Linear { .. } => trains_faster(&tensors.shape()),
+                View::Conv { .. } => trains_faster_conv2d(&tensors.shape()),
+            };
+            if !faster {
                 continue;
             }
             packed_weights.insert(name.clone(), PackedWeight::new(&tensors, &view, state));
@@ -163,10 +167,10 @@ impl Packing {
     }
 }
 
-/// Returns `true` if packed kernels compute the gradients of such a layer. Convolutions, and the recurrent product of an LSTM,
-/// which is one operator over all steps, have gradients for dense weights only.
-fn has_packed_gradients(name: &str, view: &View) -> bool {
-    matches!(view, View::Linear { .. }) && !name.ends_with("hidden_transform.weight")
+/// Returns `true` if packed kernels compute the gradients of such a layer. The recurrent product of an LSTM, which is one
+/// operator over all steps, has gradients for a dense weight only.
+fn has_packed_gradients(name: &str) -> bool {
+    !name.ends_with("hidden_transform.weight")
 }
 
 /// Returns the model with all weights under masks; `states` are the values and masks of all.

@@ -59,6 +59,16 @@ pub(crate) fn add_to_every(stride: usize, from: &[f32], to: &mut [f32]) {
     }
 }
 
+/// Returns the sum of a line, in as many partial sums as vectors have lanes.
+#[inline(always)]
+pub(crate) fn sum(line: &[f32]) -> f32 {
+    let mut sums = [0.0; 16];
+    let parts = line.chunks_exact(16);
+    let rest: f32 = parts.remainder().iter().sum();
+    parts.for_each(|part| sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value));
+    sums.iter().sum::<f32>() + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

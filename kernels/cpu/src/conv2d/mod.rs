@@ -7,5 +7,7 @@ mod planes;
 mod strips;
 
 pub(crate) use inside::inside;
+pub(crate) use packed::PLANES;
 pub use packed::conv2d;
+pub(crate) use planes::Planes;
 pub(crate) use strips::{shares, strips};

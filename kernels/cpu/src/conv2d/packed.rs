@@ -8,14 +8,14 @@ use super::planes::Planes;
 use super::strips::strips;
 use crate::parallel::{Shared, for_each_part, part, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
-use crate::tiles::{Inputs, Shifted, Tile, cut, multiply, run_groups, units, width, window};
+use crate::tiles::{Shifted, Tile, TileRows, cut, multiply, run_groups, units, width, window};
 use crate::weight::{Weight, typed};
 use crate::{Layout, Window};
 use crate::{PackedWeight, Store, Value};
 
 /// Target size in bytes of a strip's planes, so that they stay in the second-level cache while every row of the weight
 /// reads them.
-const PLANES: usize = 256 << 10;
+pub(crate) const PLANES: usize = 256 << 10;
 
 /// Computes `y [batch, rows, height, width]` from `x [batch, channels, height, width]`; the weight's columns are
 /// ordered by kernel row, kernel column, and channel, with the channel varying fastest.
@@ -104,7 +104,9 @@ impl<V: Value> Convolution<'_, V> {
         with_scratch(seen + packed + weight.padded_rows() * widest, |scratch| {
             let (seen, rest) = scratch.split_at_mut(seen);
             let (xt, yt) = rest.split_at_mut(packed);
-            planes.fill(picture, &lines, seen);
+            // Cleared at once instead of at the ends of every line, because many lines are short.
+            seen.fill(0.0);
+            planes.fill(picture, &lines, 0, seen);
             // Past the last column, `xt` keeps its old content: only an incorrectly packed weight points there.
             let (xt, yt) = (Shared::new(xt), Shared::new(yt));
             for tile in &tiles {

@@ -11,21 +11,21 @@ use crate::Window;
 /// itself, shifted. This holds for all output pixels of a line, and also for those of the next lines if outputs are
 /// counted at the pitch of the padded image. Outputs that fall between two lines are meaningless. If the stride is
 /// larger than 1, every phase has its own plane.
-pub(super) struct Planes<'a> {
+pub(crate) struct Planes<'a> {
     window: &'a Window,
     /// Shape of the image: channels, height, width.
     shape: [usize; 3],
     /// Phases that taps read, vertical and horizontal, in ascending order.
     phases: [Vec<usize>; 2],
     /// Floats from one line of a plane to the next.
-    pub(super) pitch: usize,
+    pub(crate) pitch: usize,
     /// Floats from one plane to the next.
     plane: usize,
 }
 
 impl<'a> Planes<'a> {
     /// Lays out the planes for up to `lines` lines of `columns` outputs each.
-    pub(super) fn new(window: &'a Window, shape: [usize; 3], lines: usize, columns: usize) -> Self {
+    pub(crate) fn new(window: &'a Window, shape: [usize; 3], lines: usize, columns: usize) -> Self {
         let Window { kernel, stride, dilation, .. } = *window;
         let phases = [0, 1].map(|axis| {
             let mut phases: Vec<usize> =
@@ -42,17 +42,17 @@ impl<'a> Planes<'a> {
     }
 
     /// Returns the number of floats in all planes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shape[0] * self.phases[0].len() * self.phases[1].len() * self.plane
     }
 
     /// Returns the number of elements in an image.
-    pub(super) fn picture(&self) -> usize {
+    pub(crate) fn picture(&self) -> usize {
         self.shape.iter().product()
     }
 
     /// Returns the offset in the planes at which the input of each column of the weight starts.
-    pub(super) fn offsets(&self) -> Vec<u32> {
+    pub(crate) fn offsets(&self) -> Vec<u32> {
         assert!(u32::try_from(self.len()).is_ok(), "a line of outputs sees more than 16 GB");
         let Window { kernel, stride, dilation, .. } = *self.window;
         let [down, across] = &self.phases;
@@ -73,29 +73,66 @@ impl<'a> Planes<'a> {
         offsets
     }
 
-    /// Writes the inputs of these lines of outputs to `planes`, with zeros beyond the edges of the image.
-    pub(super) fn fill(&self, picture: &[f32], lines: &Range<usize>, planes: &mut [f32]) {
+    /// Returns the number of lines of a plane that outputs read past their own.
+    pub(crate) fn reach(&self) -> usize {
+        (self.window.kernel[0] - 1) * self.window.dilation[0] / self.window.stride[0]
+    }
+
+    /// Writes the inputs of these lines of outputs to `planes` from line `at` on. Those beyond the edges of the image stay as
+    /// they are.
+    pub(crate) fn fill(
+        &self,
+        picture: &[f32],
+        lines: &Range<usize>,
+        at: usize,
+        planes: &mut [f32],
+    ) {
+        let stride = self.window.stride[1];
+        self.for_each_line(lines, at, |from, to| {
+            line::every(stride, &picture[from], &mut planes[to]);
+        });
+    }
+
+    /// Adjoint of [`Self::fill`]: adds `planes` to the pixels that their elements were read from.
+    pub(crate) fn add_to(
+        &self,
+        picture: &mut [f32],
+        lines: &Range<usize>,
+        at: usize,
+        planes: &[f32],
+    ) {
+        let stride = self.window.stride[1];
+        self.for_each_line(lines, at, |from, to| {
+            line::add_to_every(stride, &planes[to], &mut picture[from]);
+        });
+    }
+
+    /// Calls `each(elements of the image, elements of the planes)` for every line of a channel that these lines of outputs read.
+    #[inline(always)]
+    fn for_each_line(
+        &self,
+        lines: &Range<usize>,
+        at: usize,
+        mut each: impl FnMut(Range<usize>, Range<usize>),
+    ) {
         let [channels, height, width] = self.shape;
-        let Window { kernel, stride, dilation, padding } = *self.window;
-        let reach = (kernel[0] - 1) * dilation[0] / stride[0];
-        // Cleared at once instead of at the ends of every line, because many lines are short.
-        planes.fill(0.0);
+        let Window { stride, padding, .. } = *self.window;
         let [down, across] = &self.phases;
         let across: Vec<_> =
             across.iter().map(|&column| inside(self.window, width, column, self.pitch)).collect();
-        let mut planes = planes.chunks_exact_mut(self.plane);
+        let mut plane = 0;
         for channel in 0..channels {
-            let channel = &picture[channel * height * width..][..height * width];
             for row in down {
-                for ((inside, first), plane) in across.iter().zip(planes.by_ref()) {
-                    for (number, line) in (lines.start..lines.end + reach).enumerate() {
+                for (inside, first) in &across {
+                    for (number, line) in (lines.start..lines.end + self.reach()).enumerate() {
                         let line = (line * stride[0] + row).wrapping_sub(padding[0].0);
                         if line < height && !inside.is_empty() {
-                            let to = &mut plane[number * self.pitch..][inside.clone()];
-                            let from = &channel[line * width + first..(line + 1) * width];
-                            line::every(stride[1], from, to);
+                            let from = (channel * height + line) * width;
+                            let to = plane + (at + number) * self.pitch;
+                            each(from + first..from + width, to + inside.start..to + inside.end);
                         }
                     }
+                    plane += self.plane;
                 }
             }
         }
@@ -141,8 +178,8 @@ mod tests {
                     for strip in 0..strips {
                         let strip = part(lines, strip, strips);
                         assert!(strip.len() <= most);
-                        let mut filled = vec![f32::NAN; planes.len()];
-                        planes.fill(&picture, &strip, &mut filled);
+                        let mut filled = vec![0.0; planes.len()];
+                        planes.fill(&picture, &strip, 0, &mut filled);
                         for (at, &offset) in offsets.iter().enumerate() {
                             let (tap, channel) = (at / channels, at % channels);
                             let picture = &picture[channel * height * width..];

@@ -6,7 +6,7 @@ use crate::Layout;
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, for_each_range, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
-use crate::tiles::{Pack, Tile, units, width};
+use crate::tiles::{Pack, Packed, Tile, TileRows, units, width};
 use crate::{Value, Weight};
 
 /// Tokens at a time for groups: the sums of a register tile are added up once per chunk, and eight features of it stay in
@@ -51,24 +51,28 @@ pub(super) fn add<V: Value>(
             }
             let (xt, dyt) = (&*xt, &*dyt);
             for_each_range(units(weight), team, |units| {
-                dispatch(isa, Dots { weight, units, xt, dyt, vectors: tile.vectors, dw });
+                let (x, dy) = (Packed(xt.as_ptr()), Packed(dyt.as_ptr()));
+                dispatch(isa, Dots { weight, units, x, dy, vectors: tile.vectors, dw });
             });
         });
     }
 }
 
-struct Dots<'a, V> {
-    weight: &'a Weight<'a, V>,
-    units: Range<usize>,
-    xt: &'a [f32],
-    dyt: &'a [f32],
+/// Adds the dot products of some units of a weight. Tokens that do not count have a gradient of zero.
+pub(super) struct Dots<'a, V, X, Y> {
+    pub(super) weight: &'a Weight<'a, V>,
+    pub(super) units: Range<usize>,
+    /// Inputs of every column.
+    pub(super) x: X,
+    /// Gradients of every row.
+    pub(super) dy: Y,
     /// Vectors of tokens of a feature.
-    vectors: usize,
-    /// Gradients; units own theirs.
-    dw: Shared,
+    pub(super) vectors: usize,
+    /// Gradients of the values; units own theirs.
+    pub(super) dw: Shared,
 }
 
-impl<V: Value> Work for Dots<'_, V> {
+impl<V: Value, X: TileRows, Y: TileRows> Work for Dots<'_, V, X, Y> {
     type Output = ();
 
     #[inline(always)]
@@ -86,7 +90,7 @@ impl<V: Value> Work for Dots<'_, V> {
     }
 }
 
-impl<V: Value> Dots<'_, V> {
+impl<V: Value, X: TileRows, Y: TileRows> Dots<'_, V, X, Y> {
     /// Computes tiles of `ROWS` rows and `COLUMNS` kept columns of a group.
     #[inline(always)]
     unsafe fn groups<S: Simd, const ROWS: usize, const COLUMNS: usize>(self, vector: usize) {
@@ -95,20 +99,22 @@ impl<V: Value> Dots<'_, V> {
             let rows = &weight.order[group * vector..((group + 1) * vector).min(weight.rows)];
             let slots = weight.offsets[group] as usize..weight.offsets[group + 1] as usize;
             for slot in slots.clone().step_by(COLUMNS) {
-                // Tiles past the end repeat the last row and column, and drop the results.
-                let x: [*const f32; COLUMNS] = std::array::from_fn(|i| {
-                    let column = weight.columns[(slot + i).min(slots.end - 1)] as usize;
-                    self.xt[column * width..].as_ptr()
-                });
                 let columns = COLUMNS.min(slots.end - slot);
                 for (at, rows) in rows.chunks(ROWS).enumerate() {
-                    let dy: [*const f32; ROWS] = std::array::from_fn(|i| {
-                        self.dyt[rows[i.min(rows.len() - 1)] as usize * width..].as_ptr()
-                    });
                     let mut found = [0.0_f32; 16];
                     // SAFETY: every feature has `width` floats, and there are `slots.end · vector` gradients, of which
                     // this group is this thread's.
                     unsafe {
+                        // Tiles past the end repeat the last row and column, and drop the results.
+                        let mut x = [std::ptr::null(); COLUMNS];
+                        for i in 0..COLUMNS {
+                            let column = weight.columns[(slot + i).min(slots.end - 1)];
+                            x[i] = self.x.row(column as usize, width);
+                        }
+                        let mut dy = [std::ptr::null(); ROWS];
+                        for i in 0..ROWS {
+                            dy[i] = self.dy.row(rows[i.min(rows.len() - 1)] as usize, width);
+                        }
                         let sums = grid::<S, ROWS, COLUMNS>(dy, x, self.vectors);
                         S::store(found.as_mut_ptr(), sums);
                         for (i, found) in found.chunks_exact(ROWS).take(columns).enumerate() {
@@ -132,7 +138,8 @@ impl<V: Value> Dots<'_, V> {
         for row in self.units.start * TILE_ROWS..end {
             entries.clear();
             weight.entries(row..row + 1, |_, column, at| entries.push((column, at)));
-            let dy = self.dyt[row * width..].as_ptr();
+            // SAFETY: every feature has `width` floats.
+            let dy = unsafe { self.dy.row(row, width) };
             for entries in entries.chunks(S::LANES) {
                 // SAFETY: every feature has `width` floats; parts fill one vector of sums; `entries` names gradients of
                 // this row, which are this thread's.
@@ -140,9 +147,10 @@ impl<V: Value> Dots<'_, V> {
                     let mut sums = [S::zero(); 16];
                     for (part, entries) in entries.chunks(PART).enumerate() {
                         let last = entries.len() - 1;
-                        let x: [*const f32; PART] = std::array::from_fn(|i| {
-                            self.xt[entries[i.min(last)].0 * width..].as_ptr()
-                        });
+                        let mut x = [std::ptr::null(); PART];
+                        for i in 0..PART {
+                            x[i] = self.x.row(entries[i.min(last)].0, width);
+                        }
                         let found = line::<S, PART>(dy, x, self.vectors);
                         sums[part * PART..(part + 1) * PART].copy_from_slice(&found);
                     }

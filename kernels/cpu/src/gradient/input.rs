@@ -4,7 +4,7 @@ use super::panels;
 use crate::Layout;
 use crate::parallel::{Shared, for_each_part, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
-use crate::tiles::{Pack, Unpack, cut_for_all, width};
+use crate::tiles::{Pack, Packed, TileRows, Unpack, cut_for_all, width};
 use crate::value::widened;
 use crate::weight::typed;
 use crate::{PackedWeight, Value, Weight};
@@ -44,7 +44,8 @@ fn groups<V: Value>(isa: Isa, weight: &Weight<'_, V>, vector: usize, dy: &[f32],
             dispatch(isa, Pack { x: dy, cols: rows, tile, features: 0..rows, xt: packed });
             dxt.fill(0.0);
             let yt = Shared::new(dxt);
-            dispatch(isa, Scatter { weight, vector, vectors: tile.vectors, dyt, dxt: yt, window });
+            let (dy, dx) = (Packed(dyt.as_ptr()), Packed(yt.get()));
+            dispatch(isa, Scatter { weight, vector, vectors: tile.vectors, dy, dx, window });
             // Tiles own disjoint tokens of `dx`.
             let range = 0..weight.cols;
             dispatch(isa, Unpack { yt, rows: weight.cols, tile, range, y: shared });
@@ -56,22 +57,25 @@ fn groups<V: Value>(isa: Isa, weight: &Weight<'_, V>, vector: usize, dy: &[f32],
 const WIDENED: usize = 64;
 
 /// Returns the number of floats that are widened at a time.
-fn window<V: Value>(vector: usize) -> usize {
+pub(super) fn window<V: Value>(vector: usize) -> usize {
     if V::IS_F32 { 0 } else { WIDENED * vector }
 }
 
-/// Computes `dxt[column] += Σ values · dyt[row]` on a tile of tokens.
-struct Scatter<'a, V> {
-    weight: &'a Weight<'a, V>,
-    vector: usize,
+/// Computes `dx[column] += Σ values · dy[row]` on a tile of tokens.
+pub(super) struct Scatter<'a, V, Y, X> {
+    pub(super) weight: &'a Weight<'a, V>,
+    pub(super) vector: usize,
     /// Vectors of tokens of the tile.
-    vectors: usize,
-    dyt: &'a [f32],
-    dxt: Shared,
-    window: &'a mut [f32],
+    pub(super) vectors: usize,
+    /// Gradients of every row.
+    pub(super) dy: Y,
+    /// Gradients of every column, to write.
+    pub(super) dx: X,
+    /// Buffer of [`window`] floats.
+    pub(super) window: &'a mut [f32],
 }
 
-impl<V: Value> Work for Scatter<'_, V> {
+impl<V: Value, Y: TileRows, X: TileRows> Work for Scatter<'_, V, Y, X> {
     type Output = ();
 
     #[inline(always)]
@@ -88,7 +92,7 @@ impl<V: Value> Work for Scatter<'_, V> {
     }
 }
 
-impl<V: Value> Scatter<'_, V> {
+impl<V: Value, Y: TileRows, X: TileRows> Scatter<'_, V, Y, X> {
     #[inline(always)]
     unsafe fn groups<S: Simd, const VECTORS: usize>(self) {
         let Self { weight, vector, .. } = self;
@@ -100,12 +104,16 @@ impl<V: Value> Scatter<'_, V> {
                 let columns = &weight.columns[from..to];
                 let values = &weight.values[from * vector..to * vector];
                 let values = widened::<S, V>(values, self.window);
-                let tiles = (self.dyt.as_ptr(), self.dxt.get());
+                let tiles = (self.dy, self.dx);
                 // SAFETY: guaranteed by the caller.
                 unsafe {
                     match S::TALL {
-                        8 => group_part::<S, VECTORS, 8>(rows, columns, values, vector, tiles),
-                        _ => group_part::<S, VECTORS, 4>(rows, columns, values, vector, tiles),
+                        8 => {
+                            group_part::<S, Y, X, VECTORS, 8>(rows, columns, values, vector, tiles)
+                        }
+                        _ => {
+                            group_part::<S, Y, X, VECTORS, 4>(rows, columns, values, vector, tiles)
+                        }
                     }
                 }
                 from = to;
@@ -116,12 +124,18 @@ impl<V: Value> Scatter<'_, V> {
 
 /// Adds the products with some kept columns of a group: a dense register tile, whose results go to scattered rows.
 #[inline(always)]
-unsafe fn group_part<S: Simd, const VECTORS: usize, const COLUMNS: usize>(
+unsafe fn group_part<
+    S: Simd,
+    Y: TileRows,
+    X: TileRows,
+    const VECTORS: usize,
+    const COLUMNS: usize,
+>(
     rows: &[i32],
     columns: &[i32],
     values: *const f32,
     vector: usize,
-    (dyt, dxt): (*const f32, *mut f32),
+    (dy, dx): (Y, X),
 ) {
     let mut at = 0;
     // SAFETY: guaranteed by the caller.
@@ -129,31 +143,37 @@ unsafe fn group_part<S: Simd, const VECTORS: usize, const COLUMNS: usize>(
         while at + COLUMNS <= columns.len() {
             let columns = std::array::from_fn(|i| columns[at + i]);
             let values = values.add(at * vector);
-            register_tile::<S, VECTORS, COLUMNS>(rows, columns, values, vector, dyt, dxt);
+            register_tile::<S, Y, X, VECTORS, COLUMNS>(rows, columns, values, vector, dy, dx);
             at += COLUMNS;
         }
         for at in at..columns.len() {
             let values = values.add(at * vector);
-            register_tile::<S, VECTORS, 1>(rows, [columns[at]], values, vector, dyt, dxt);
+            register_tile::<S, Y, X, VECTORS, 1>(rows, [columns[at]], values, vector, dy, dx);
         }
     }
 }
 
 #[inline(always)]
-unsafe fn register_tile<S: Simd, const VECTORS: usize, const COLUMNS: usize>(
+unsafe fn register_tile<
+    S: Simd,
+    Y: TileRows,
+    X: TileRows,
+    const VECTORS: usize,
+    const COLUMNS: usize,
+>(
     rows: &[i32],
     columns: [i32; COLUMNS],
     values: *const f32,
     vector: usize,
-    dyt: *const f32,
-    dxt: *mut f32,
+    dy: Y,
+    dx: X,
 ) {
     let width = VECTORS * S::LANES;
     // SAFETY: guaranteed by the caller.
     unsafe {
         let mut sums = [[S::zero(); VECTORS]; COLUMNS];
         for (lane, &row) in rows.iter().enumerate() {
-            let dy = load::<S, VECTORS>(dyt.add(row as usize * width));
+            let dy = load::<S, VECTORS>(dy.row(row as usize, width));
             for i in 0..COLUMNS {
                 let w = S::splat(*values.add(i * vector + lane));
                 for j in 0..VECTORS {
@@ -162,7 +182,7 @@ unsafe fn register_tile<S: Simd, const VECTORS: usize, const COLUMNS: usize>(
             }
         }
         for i in 0..COLUMNS {
-            let to = dxt.add(columns[i] as usize * width);
+            let to = dx.row(columns[i] as usize, width).cast_mut();
             for j in 0..VECTORS {
                 let to = to.add(j * S::LANES);
                 S::store(to, S::add(S::load(to), sums[i][j]));

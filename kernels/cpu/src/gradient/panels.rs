@@ -10,7 +10,7 @@ use crate::Layout;
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, for_each_part, part, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
-use crate::tiles::{Pack, Tile, Unpack, cut, width};
+use crate::tiles::{Pack, Packed, TileRows, Unpack, cut, width};
 use crate::{Value, Weight};
 
 /// Columns of a panel, or a little more if blocks are longer.
@@ -64,9 +64,10 @@ pub(super) fn dx<V: Value>(isa: Isa, weight: &Weight<'_, V>, dy: &[f32], dx: &mu
                         let panel_rows = first..(first + cuts.rows).min(rows);
                         panel.fill(weight, &cuts, panel_rows, &columns);
                         for (tile, start) in tiles.iter().zip(&starts) {
-                            let dyt = &dyt[rows * start..];
-                            let dxt = &mut dxt[columns.len() * start..];
-                            dispatch(isa, Multiply { panel: &panel, tile, dyt, dxt });
+                            let dy = Packed(dyt[rows * start..].as_ptr());
+                            let dx = Packed(dxt[columns.len() * start..].as_mut_ptr());
+                            let (panel, vectors) = (&panel, tile.vectors);
+                            dispatch(isa, Multiply { panel, vectors, dy, dx });
                         }
                     }
                     for (tile, start) in tiles.iter().zip(&starts) {
@@ -80,6 +81,21 @@ pub(super) fn dx<V: Value>(isa: Isa, weight: &Weight<'_, V>, dy: &[f32], dx: &mu
             });
         });
     }
+}
+
+/// Returns all panels of a weight, each with its first column: for products in parts whose tokens are too few to sort a panel
+/// for each.
+pub(super) fn panels<V: Value>(weight: &Weight<'_, V>) -> Vec<(usize, Panel)> {
+    let cuts = Cuts::of(weight);
+    let mut panels = Vec::new();
+    for columns in &cuts.columns {
+        for first in (0..weight.rows).step_by(cuts.rows) {
+            let mut panel = Panel::default();
+            panel.fill(weight, &cuts, first..(first + cuts.rows).min(weight.rows), columns);
+            panels.push((columns.start, panel));
+        }
+    }
+    panels
 }
 
 /// Rows and columns of the panels of a weight.
@@ -111,7 +127,7 @@ fn row_columns<'a, V>(weight: &Weight<'a, V>, row: usize) -> &'a [i32] {
 
 /// Entries of a panel, column after column.
 #[derive(Default)]
-struct Panel {
+pub(super) struct Panel {
     /// Start of the entries of every column, and the end of the last.
     starts: Vec<usize>,
     /// Row and value of every entry.
@@ -190,22 +206,25 @@ fn each_entry<V: Value>(
     }
 }
 
-/// Computes `dxt[column] += Σ value · dyt[row]` for the entries of a panel.
-struct Multiply<'a> {
-    panel: &'a Panel,
-    tile: &'a Tile,
-    dyt: &'a [f32],
-    dxt: &'a mut [f32],
+/// Computes `dx[column] += Σ value · dy[row]` for the entries of a panel.
+pub(super) struct Multiply<'a, Y, X> {
+    pub(super) panel: &'a Panel,
+    /// Vectors of tokens of the tile.
+    pub(super) vectors: usize,
+    /// Gradients of every row of the weight.
+    pub(super) dy: Y,
+    /// Gradients of every column of the panel, to write.
+    pub(super) dx: X,
 }
 
-impl Work for Multiply<'_> {
+impl<Y: TileRows, X: TileRows> Work for Multiply<'_, Y, X> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            match self.tile.vectors {
+            match self.vectors {
                 1 => self.columns::<S, 1>(),
                 2 => self.columns::<S, 2>(),
                 3 => self.columns::<S, 3>(),
@@ -215,17 +234,16 @@ impl Work for Multiply<'_> {
     }
 }
 
-impl Multiply<'_> {
+impl<Y: TileRows, X: TileRows> Multiply<'_, Y, X> {
     #[inline(always)]
     unsafe fn columns<S: Simd, const VECTORS: usize>(self) {
         let width = VECTORS * S::LANES;
         let columns = self.panel.starts.len() - 2;
-        assert!(self.dxt.len() >= columns * width);
         for column in 0..columns {
             let entries = self.panel.column(column);
-            // SAFETY: `dyt` holds a row of `width` floats for every row of the weight, and `dxt` for every column.
+            // SAFETY: there is a row of `width` floats for every row of the weight and every column of the panel.
             unsafe {
-                let to = self.dxt.as_mut_ptr().add(column * width);
+                let to = self.dx.row(column, width).cast_mut();
                 // Two sums, to hide the latency of a multiply-add.
                 let mut sums = [[S::zero(); VECTORS]; 2];
                 for (j, sum) in sums[0].iter_mut().enumerate() {
@@ -255,7 +273,7 @@ impl Multiply<'_> {
     ) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let dy = self.dyt.as_ptr().add(row as usize * VECTORS * S::LANES);
+            let dy = self.dy.row(row as usize, VECTORS * S::LANES);
             let w = S::splat(value);
             for (j, sum) in sums.iter_mut().enumerate() {
                 *sum = S::fma(w, S::load(dy.add(j * S::LANES)), *sum);

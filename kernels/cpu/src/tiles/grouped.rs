@@ -1,7 +1,7 @@
 //! Kernel of the grouped layout (Shfl-BW, vector-wise and block-wise): an ordinary dense register tile whose reduction
 //! is gathered (Huang et al., DAC'22, "in-buffer stitching"; here, a kept column is a contiguous row of the tile).
 
-use super::inputs::Inputs;
+use super::tile_rows::TileRows;
 use crate::simd::Simd;
 use crate::value::widened;
 use crate::{Store, Value, Weight};
@@ -16,7 +16,7 @@ pub(crate) const PASS: usize = 128;
 /// `weight` must be checked; `inputs` must hold `cols` rows and `yt` `rows` rows of `vectors · LANES` floats; no other
 /// thread may touch the rows of these groups.
 #[inline(always)]
-pub(crate) unsafe fn run<S: Simd, V: Value, I: Inputs>(
+pub(crate) unsafe fn run<S: Simd, V: Value, I: TileRows>(
     weight: &Weight<'_, V>,
     vector: usize,
     store: Store<'_>,
@@ -40,7 +40,7 @@ pub(crate) unsafe fn run<S: Simd, V: Value, I: Inputs>(
 }
 
 #[inline(always)]
-unsafe fn groups<S: Simd, V: Value, I: Inputs, const ROWS: usize, const VECTORS: usize>(
+unsafe fn groups<S: Simd, V: Value, I: TileRows, const ROWS: usize, const VECTORS: usize>(
     weight: &Weight<'_, V>,
     vector: usize,
     store: Store<'_>,
@@ -97,7 +97,7 @@ struct Pass<'a, I> {
     last: bool,
 }
 
-impl<I: Inputs> Pass<'_, I> {
+impl<I: TileRows> Pass<'_, I> {
     /// Computes `yt[rows[i]] (+)= Σ_k values[k · vector + i] · inputs[columns[k]]` with all sums in registers.
     #[inline(always)]
     unsafe fn tile<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(

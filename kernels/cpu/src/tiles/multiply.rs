@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::inputs::Packed;
 use super::lines::Lines;
 use super::tile::{Tile, cut, width};
+use super::tile_rows::Packed;
 use super::{grouped, rows};
 use crate::Layout;
 use crate::layout::TILE_ROWS;
