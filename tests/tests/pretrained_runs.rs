@@ -365,6 +365,8 @@ fn recipes_that_do_not_fit_their_pretrained_model_are_refused_before_anything_is
         let error = refused(&place.recipe(LANGUAGE, sets));
         assert!(error.contains(hint), "{hint}: {error}");
     }
+    let error = refused(&place.recipe(LANGUAGE, &["width=0.5"]));
+    assert!(error.contains("`width`") && error.contains("width of its own"), "{error}");
     let text = "version = 1\ntask = \"glyphs-mlp\"\n";
     for (keys, hint) in [
         ("model = \"x\"", "`model`"),
@@ -379,6 +381,9 @@ fn recipes_that_do_not_fit_their_pretrained_model_are_refused_before_anything_is
         "[train]\nclip = 0",
         "[train]\nwarmup = 1",
         "[train]\nmicro_batch = 0",
+        "width = 0",
+        "width = 1.5",
+        "width = nan",
     ] {
         assert!(format!("{text}{keys}").parse::<Recipe>().is_err(), "{keys}");
     }

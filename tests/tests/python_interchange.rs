@@ -47,7 +47,7 @@ fn difference(a: Tensor<2>, b: Tensor<2>) -> f32 {
 
 fn model(device: &Device) -> Mlp {
     device.seed(0);
-    ImageTask::Glyphs.model(device)
+    ImageTask::glyphs().model(device)
 }
 
 #[test]

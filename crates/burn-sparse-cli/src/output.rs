@@ -195,22 +195,50 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats layers as a table.
+/// Formats layers as a table. Layers that differ in nothing but a number in their names, as those of equal blocks do, share a row.
 pub(crate) fn layers(layers: &[LayerReport]) -> String {
-    let heading = ["layer", "rows x cols", "pattern", "sparsity", "mask", "kernel", "because"];
-    let mut rows = vec![heading.map(String::from).to_vec()];
-    rows.extend(layers.iter().map(|layer| {
-        vec![
-            layer.name.clone(),
+    let mut groups: Vec<([String; 6], Vec<&LayerReport>)> = Vec::new();
+    for layer in layers {
+        let cells = [
+            numbered(&layer.name),
             format!("{} x {}", layer.rows, layer.cols),
             layer.pattern.clone(),
             format!("{:.2} %", 100.0 * layer.sparsity),
-            layer.mask_hash.clone().unwrap_or("-".into()),
             layer.kernel.clone(),
             prediction(layer.predicted),
-        ]
+        ];
+        match groups.iter_mut().find(|(others, _)| *others == cells) {
+            Some((_, members)) => members.push(layer),
+            None => groups.push((cells, vec![layer])),
+        }
+    }
+    let heading = ["layer", "rows x cols", "pattern", "sparsity", "mask", "kernel", "because"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    rows.extend(groups.into_iter().map(|(cells, members)| {
+        let [mut name, shape, pattern, sparsity, kernel, because] = cells;
+        let mask = match members[..] {
+            [layer] => {
+                name.clone_from(&layer.name);
+                layer.mask_hash.clone().unwrap_or("-".into())
+            }
+            _ => {
+                let masks = members.iter().filter(|layer| layer.mask_hash.is_some()).count();
+                name += &format!(" ({})", members.len());
+                if masks > 0 { format!("{masks} masks") } else { "-".into() }
+            }
+        };
+        vec![name, shape, pattern, sparsity, mask, kernel, because]
     }));
     table(&rows)
+}
+
+/// Returns a path with `*` in place of the numbers between its dots.
+fn numbered(name: &str) -> String {
+    let part = |part| match str::parse::<usize>(part) {
+        Ok(_) => "*",
+        Err(_) => part,
+    };
+    name.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
 /// Formats the predicted times behind a choice of kernel.

@@ -33,18 +33,19 @@ pub fn with_task<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Outpu
     if recipe.data != DataConfig::default() {
         return Err(TaskError::Key { key: "data", task: name.into(), reason });
     }
+    let width = recipe.width;
     Ok(match name {
-        "glyphs-mlp" => visitor.visit(ImageTask::Glyphs),
-        "mnist-mlp" => visitor.visit(ImageTask::Mnist),
-        "cifar10-convnet" => visitor.visit(Cifar10Task::convnet()),
-        "cifar10-resnet" => visitor.visit(Cifar10Task::resnet()),
-        "cifar10-resnet-large" => visitor.visit(Cifar10Task::resnet_large()),
-        "cifar10-vgg" => visitor.visit(Cifar10Task::vgg()),
-        "cifar10-vgg-large" => visitor.visit(Cifar10Task::vgg_large()),
-        "lstm-lm" => visitor.visit(LstmLmTask::Small),
-        "lstm-lm-large" => visitor.visit(LstmLmTask::Large),
-        "translation" => visitor.visit(TranslationTask::Small),
-        _ => visitor.visit(TranslationTask::Large),
+        "glyphs-mlp" => visitor.visit(ImageTask::glyphs().narrowed(width)),
+        "mnist-mlp" => visitor.visit(ImageTask::mnist().narrowed(width)),
+        "cifar10-convnet" => visitor.visit(Cifar10Task::convnet().narrowed(width)),
+        "cifar10-resnet" => visitor.visit(Cifar10Task::resnet().narrowed(width)),
+        "cifar10-resnet-large" => visitor.visit(Cifar10Task::resnet_large().narrowed(width)),
+        "cifar10-vgg" => visitor.visit(Cifar10Task::vgg().narrowed(width)),
+        "cifar10-vgg-large" => visitor.visit(Cifar10Task::vgg_large().narrowed(width)),
+        "lstm-lm" => visitor.visit(LstmLmTask::small().narrowed(width)),
+        "lstm-lm-large" => visitor.visit(LstmLmTask::large().narrowed(width)),
+        "translation" => visitor.visit(TranslationTask::small().narrowed(width)),
+        _ => visitor.visit(TranslationTask::large().narrowed(width)),
     })
 }
 
@@ -54,6 +55,10 @@ fn with_pretrained<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Out
         let reason = "needs a Hugging Face folder: set `model`";
         return Err(TaskError::Key { key: "model", task: task.clone(), reason });
     };
+    if recipe.width != 1.0 {
+        let reason = "has a pretrained model, with a width of its own: leave the key out";
+        return Err(TaskError::Key { key: "width", task: task.clone(), reason });
+    }
     let embeds = task == SENTENCE_EMBEDDING;
     let folder = Folder::find(model)?;
     match folder.config().clone() {

@@ -6,7 +6,9 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_sparse_datasets::{ByteImageSet, ByteImages};
 use burn_sparse_models::{PictureBatch, PictureNet, ResNetConfig, VggConfig};
-use burn_sparse_run::{Cifar10Task, Classification, Samples};
+use burn_sparse_run::{
+    Cifar10Task, Classification, ImageTask, LstmLmTask, Samples, TranslationTask,
+};
 
 /// Collects parameters whose gradient is missing, not finite, or all zeros.
 struct Unmoved<'a> {
@@ -70,6 +72,25 @@ fn a_step_of_every_network_moves_all_of_its_parameters() {
     learns(&Cifar10Task::convnet());
     learns(&Cifar10Task::resnet());
     learns(&Cifar10Task::vgg());
+}
+
+#[test]
+fn a_narrower_network_learns_with_fewer_parameters() {
+    let device = Device::flex();
+    learns(&Cifar10Task::convnet().narrowed(0.5));
+    learns(&Cifar10Task::resnet().narrowed(0.6));
+    learns(&Cifar10Task::vgg().narrowed(0.01));
+    let parameters = |share| {
+        let mlp = ImageTask::mnist().narrowed(share).model(&device).num_params();
+        let lstm = LstmLmTask::small().narrowed(share).model(&device).num_params();
+        let transformer = TranslationTask::small().narrowed(share).model(&device).num_params();
+        [mlp, lstm, transformer]
+    };
+    // 784 to 256 to 256 to 10 features, with biases.
+    assert_eq!(parameters(0.5)[0], 785 * 256 + 257 * 256 + 257 * 10);
+    for (half, whole) in parameters(0.5).into_iter().zip(parameters(1.0)) {
+        assert!(half * 3 < whole * 2, "{half} of {whole}");
+    }
 }
 
 #[test]

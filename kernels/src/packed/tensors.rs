@@ -1,7 +1,8 @@
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
 use burn_sparse_pattern::{
-    BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
+    BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, PatternError, RowOrder,
+    UnstructuredPacked,
 };
 
 use super::Spec;
@@ -23,6 +24,10 @@ pub struct PackedTensors {
     pub(crate) order: Tensor<1, Int>,
     pub(crate) checked: Checked,
 }
+
+/// Columns of the shortest blocks that kernels see: neighbouring shorter ones are one block to them, which keeps as many weights,
+/// because kernels start anew with every block, and their tables hold as many inputs.
+const SHORTEST_BLOCK: usize = 32;
 
 /// Record that the indices of a packed weight are in bounds, so that only the first of many calls on the CPU checks them.
 /// At 1024×1024 and one token the check takes a fifth of the call. Clones share the record.
@@ -73,8 +78,11 @@ impl PackedTensors {
             Packed::Grouped(packed) => Self::from_grouped(packed, device),
             Packed::Balanced(packed) => Self::from_balanced(packed, device),
             Packed::Unstructured(packed) => Self::from_rows(packed, device),
-            // No kernel uses the inner pattern; the kernel for arbitrary rows runs it.
-            Packed::Hierarchical(_) => Self::from_rows(&packed.to_unstructured(), device),
+            // Gradients of dropped weights must not appear among those of kept ones.
+            Packed::Hierarchical(_) if device.is_autodiff() => {
+                Self::from_rows(&packed.to_unstructured(), device)
+            }
+            Packed::Hierarchical(packed) => Self::from_runs(packed, device),
         }
     }
 
@@ -137,25 +145,69 @@ impl PackedTensors {
         }
     }
 
+    /// Uploads a balanced matrix, whose blocks are as long as [`SHORTEST_BLOCK`] or longer to kernels.
     fn from_balanced(packed: &BalancedPacked, device: &Device) -> Self {
         let (rows, per_row) = (packed.rows(), packed.kept_per_row());
+        let (block, kept) = (packed.block(), packed.kept());
+        let (together, blocks) = ((SHORTEST_BLOCK / block).max(1), packed.cols().div_ceil(block));
         let padded = rows.div_ceil(TILE_ROWS) * TILE_ROWS;
         let (mut values, mut index) = (vec![0.0; padded * per_row], vec![0; padded * per_row]);
         for row in 0..rows {
             for slot in 0..per_row {
                 let to = interleaved(row, slot, per_row);
+                // If full blocks keep no weights, all kept weights are in the shorter last block.
+                let of = slot.checked_div(kept).map_or(blocks - 1, |of| of.min(blocks - 1));
+                let in_block = packed.indices()[row * per_row + slot];
                 values[to] = packed.values()[row * per_row + slot];
-                index[to] = packed.indices()[row * per_row + slot];
+                index[to] = (of % together * block) as u8 + in_block;
             }
         }
         Self {
             rows,
             cols: packed.cols(),
-            layout: Layout::Balanced { block: packed.block(), kept: packed.kept() },
+            layout: Layout::Balanced { block: together * block, kept: together * kept },
             values: floats(values, TILE_ROWS, device),
             index: bytes(index, device),
             offsets: ids(&[], device),
             order: ids(&[], device),
+            checked: Checked::default(),
+        }
+    }
+
+    /// Uploads the columns that a group keeps, with zeros where a row drops them: twice the multiplications of 2:4 inside,
+    /// in register tiles, are faster than one for each kept weight.
+    fn from_runs(packed: &HierarchicalPacked, device: &Device) -> Self {
+        let (vector, (keep, of)) = (packed.vector(), packed.keep_of());
+        let groups = packed.rows().div_ceil(vector);
+        let per_group = packed.columns().len() / groups;
+        let (mut columns, mut offsets) = (Vec::new(), vec![0]);
+        for group in packed.columns().chunks_exact(per_group) {
+            // A run with fewer columns repeats its last one.
+            let mut group = group.to_vec();
+            group.dedup();
+            columns.extend(group);
+            offsets.push(columns.len() as u32);
+        }
+        let mut values = vec![0.0; columns.len() * vector];
+        let per_row = packed.kept_per_row();
+        for place in 0..packed.rows() {
+            let group = place / vector;
+            let slots = offsets[group] as usize..offsets[group + 1] as usize;
+            for at in place * per_row..(place + 1) * per_row {
+                let run = (at % per_row / keep) * of + usize::from(packed.indices()[at]);
+                let column = packed.columns()[group * per_group + run];
+                let slot = slots.start + columns[slots.clone()].partition_point(|&c| c < column);
+                values[slot * vector + place % vector] = packed.values()[at];
+            }
+        }
+        Self {
+            rows: packed.rows(),
+            cols: packed.cols(),
+            layout: Layout::Grouped { vector },
+            values: floats(values, vector, device),
+            index: ids(&columns, device),
+            offsets: ids(&offsets, device),
+            order: ids(packed.row_order().as_slice(), device),
             checked: Checked::default(),
         }
     }

@@ -110,8 +110,16 @@ fn bits(parameter: &str, shape: &[usize], file: &Safetensors<File>) -> f64 {
 }
 
 fn print(summary: &Summary) -> Result<(), Failure> {
-    let heading =
-        ["tensor", "layer", "shape", "pattern", "values", "sparsity", "bits", "mask (verified)"];
+    let heading = [
+        "tensor",
+        "layer",
+        "stored shape",
+        "pattern",
+        "values",
+        "sparsity",
+        "bits",
+        "mask (verified)",
+    ];
     let mut rows = vec![heading.map(String::from).to_vec()];
     rows.extend(summary.tensors.iter().map(|tensor| {
         let shape: Vec<String> = tensor.shape.iter().map(usize::to_string).collect();

@@ -6,6 +6,7 @@ use burn::train::ClassificationOutput;
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
+use super::narrowed::narrowed;
 use super::steps::{classified, trained_by_classify};
 use super::{PictureBatch, PictureNet};
 
@@ -32,6 +33,12 @@ pub struct ConvNet {
 
 impl PictureNet for ConvNetConfig {
     type Net = ConvNet;
+
+    fn narrowed(mut self, share: f64) -> Self {
+        self.channels = narrowed(self.channels, share);
+        self.hidden = narrowed(self.hidden, share);
+        self
+    }
 
     fn init(&self, device: &Device) -> ConvNet {
         let (first, second, third) = (self.channels, 2 * self.channels, 4 * self.channels);

@@ -6,6 +6,7 @@ use burn_sparse::nn::{
     Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig, LstmState,
 };
 
+use super::narrowed::narrowed;
 use super::steps::{classified, trained_by_classify};
 
 /// Configuration of an [`LstmLm`].
@@ -38,6 +39,14 @@ pub struct TextBatch {
 }
 
 impl LstmLmConfig {
+    /// Sets the width of the hidden layers to a share of what it is, in multiples of 8.
+    #[must_use]
+    pub fn narrowed(mut self, share: f64) -> Self {
+        self.embedding = narrowed(self.embedding, share);
+        self.hidden = narrowed(self.hidden, share);
+        self
+    }
+
     /// Initializes the model.
     pub fn init(&self, device: &Device) -> LstmLm {
         let lstm = |inputs| LstmConfig::new(inputs, self.hidden, true).init(device);

@@ -4,6 +4,7 @@ use burn::tensor::{Device, Int, Tensor};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Activation, Linear, LinearConfig};
 
+use super::narrowed::narrowed;
 use super::steps::{classified, trained_by_classify};
 
 /// Configuration of an [`Mlp`].
@@ -35,6 +36,13 @@ pub struct ImageBatch {
 }
 
 impl MlpConfig {
+    /// Sets the width of the hidden layers to a share of what it is, in multiples of 8.
+    #[must_use]
+    pub fn narrowed(mut self, share: f64) -> Self {
+        self.hidden = narrowed(self.hidden, share);
+        self
+    }
+
     /// Initializes the model.
     pub fn init(&self, device: &Device) -> Mlp {
         let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(device);

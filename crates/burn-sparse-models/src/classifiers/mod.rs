@@ -3,6 +3,7 @@
 mod convnet;
 mod lstm_lm;
 mod mlp;
+mod narrowed;
 mod pictures;
 mod resnet;
 mod steps;

@@ -17,9 +17,13 @@ pub struct PictureBatch {
 }
 
 /// Configuration of a network for color images.
-pub trait PictureNet {
+pub trait PictureNet: Sized {
     /// Network that this configuration initializes.
     type Net: Classifier + TrainStep<Input = PictureBatch>;
+
+    /// Sets the width of all layers but the first and the last to a share of what it is, in multiples of 8.
+    #[must_use]
+    fn narrowed(self, share: f64) -> Self;
 
     /// Initializes the network.
     fn init(&self, device: &Device) -> Self::Net;

@@ -4,6 +4,7 @@ use burn::tensor::{Device, Tensor, s};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Linear, LinearConfig};
 
+use super::narrowed::narrowed;
 use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
 use super::steps::{classified, trained_by_classify};
 
@@ -38,6 +39,11 @@ struct Block {
 
 impl PictureNet for ResNetConfig {
     type Net = ResNet;
+
+    fn narrowed(mut self, share: f64) -> Self {
+        self.channels = narrowed(self.channels, share);
+        self
+    }
 
     fn init(&self, device: &Device) -> ResNet {
         let mut blocks = Vec::new();

@@ -10,6 +10,7 @@ use burn_sparse::nn::attention::{
 use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 use burn_sparse::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 
+use super::narrowed::narrowed;
 use super::steps::{smoothed, trained_by_classify};
 
 /// Configuration of a [`Transformer`].
@@ -100,6 +101,14 @@ struct FeedForward {
 const SMOOTHING: f64 = 0.1;
 
 impl TransformerConfig {
+    /// Sets the width of the layers to a share of what it is, in multiples of 8.
+    #[must_use]
+    pub fn narrowed(mut self, share: f64) -> Self {
+        self.features = narrowed(self.features, share);
+        self.hidden = narrowed(self.hidden, share);
+        self
+    }
+
     /// Initializes the model.
     pub fn init(&self, device: &Device) -> Transformer {
         let scale = (self.features as f64).powf(-0.5);

@@ -5,6 +5,7 @@ use burn::tensor::{Device, Tensor};
 use burn::train::ClassificationOutput;
 use burn_sparse::nn::{Linear, LinearConfig};
 
+use super::narrowed::narrowed;
 use super::pictures::{Normed, PictureBatch, PictureNet, pooled};
 use super::steps::{classified, trained_by_classify};
 
@@ -31,6 +32,11 @@ pub struct Vgg {
 
 impl PictureNet for VggConfig {
     type Net = Vgg;
+
+    fn narrowed(mut self, share: f64) -> Self {
+        self.channels = narrowed(self.channels, share);
+        self
+    }
 
     fn init(&self, device: &Device) -> Vgg {
         let mut inputs = 3;

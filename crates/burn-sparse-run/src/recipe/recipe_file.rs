@@ -37,6 +37,9 @@ pub struct Recipe {
     /// (`owner/model`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
+    /// Width of the task's own network, as a share of its usual one, up to 1: a smaller dense network to compare pruned ones with.
+    #[serde(default = "usual", skip_serializing_if = "is_usual")]
+    pub width: f64,
     /// Seed of weights, data order, and mask search.
     #[serde(default)]
     pub seed: u64,
@@ -55,6 +58,14 @@ pub struct Recipe {
     /// Treatment of masks and of the optimizer's state after updates.
     #[serde(default)]
     pub after: After,
+}
+
+fn usual() -> f64 {
+    1.0
+}
+
+fn is_usual(width: &f64) -> bool {
+    *width == usual()
 }
 
 impl Recipe {
@@ -141,6 +152,10 @@ impl Recipe {
         if self.version != 1 {
             let reason = format!("is {}, this program knows version 1", self.version);
             return Err(RecipeError::value("version", reason));
+        }
+        if !(self.width > 0.0 && self.width <= 1.0) {
+            let reason = format!("is {}, expected a share above 0 and up to 1", self.width);
+            return Err(RecipeError::value("width", reason));
         }
         if self.train.keep_zeros && !self.prune.is_empty() {
             let reason =

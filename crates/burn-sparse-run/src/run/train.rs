@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use crate::recipe::{Recipe, RecipeError};
 use burn::module::Module;
 use burn::tensor::Device;
@@ -255,7 +257,12 @@ impl<T: Task> Session<'_, T> {
                 None => plan.attach(dense)?,
                 // The masks are in the record that is loaded below.
                 Some(_) if resumed => plan.with_fixed_masks().attach(dense)?,
-                Some(table) => self.calibrate(plan, dense, table)?,
+                Some(table) => {
+                    let started = Instant::now();
+                    let sparse = self.calibrate(plan, dense, table)?;
+                    state.seconds += started.elapsed().as_secs_f64();
+                    sparse
+                }
             },
         };
         let mut optimizer = optimizer(&config.optimizer);

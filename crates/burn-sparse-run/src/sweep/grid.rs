@@ -97,6 +97,7 @@ impl Sweep {
         for (key, same) in [
             ("model", recipe.model == self.recipe.model),
             ("data", recipe.data == self.recipe.data),
+            ("width", recipe.width == self.recipe.width),
         ] {
             if !same {
                 let reason = format!("is the sweep's own, method {} cannot set it", method.name);

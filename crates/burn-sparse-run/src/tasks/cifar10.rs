@@ -59,6 +59,14 @@ impl Cifar10Task<VggConfig> {
     }
 }
 
+impl<N: PictureNet> Cifar10Task<N> {
+    /// Sets the width of the network to a share of its usual one.
+    #[must_use]
+    pub fn narrowed(self, share: f64) -> Self {
+        Self { net: self.net.narrowed(share), ..self }
+    }
+}
+
 impl<N: PictureNet> Classification for Cifar10Task<N> {
     type Model = N::Net;
     type Data = ByteImageSet;

@@ -11,49 +11,67 @@ use crate::initialize::Initialize;
 use crate::{Classification, Samples};
 
 /// Classification of images into ten classes with an [`Mlp`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImageTask {
-    /// `glyphs-mlp`: generated data.
+#[derive(Debug, Clone)]
+pub struct ImageTask {
+    images: Source,
+    net: MlpConfig,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
     Glyphs,
-    /// `mnist-mlp`: MNIST.
     Mnist,
 }
 
 const PIXELS: usize = 28 * 28;
 const CLASSES: usize = 10;
 
+impl ImageTask {
+    /// Returns `glyphs-mlp`: generated data.
+    pub fn glyphs() -> Self {
+        Self { images: Source::Glyphs, net: MlpConfig::new(PIXELS, 256, CLASSES) }
+    }
+
+    /// Returns `mnist-mlp`: MNIST.
+    pub fn mnist() -> Self {
+        Self { images: Source::Mnist, net: MlpConfig::new(PIXELS, 512, CLASSES) }
+    }
+
+    /// Sets the width of the network to a share of its usual one.
+    #[must_use]
+    pub fn narrowed(self, share: f64) -> Self {
+        Self { net: self.net.narrowed(share), ..self }
+    }
+}
+
 impl Classification for ImageTask {
     type Model = Mlp;
     type Data = ImageSet;
 
     fn name(&self) -> &'static str {
-        match self {
-            Self::Glyphs => "glyphs-mlp",
-            Self::Mnist => "mnist-mlp",
+        match self.images {
+            Source::Glyphs => "glyphs-mlp",
+            Source::Mnist => "mnist-mlp",
         }
     }
 
     fn load(&self, folder: Option<&Path>, seed: u64) -> Result<ImageSet, DatasetError> {
-        match self {
-            Self::Glyphs => Ok(glyphs::generate(seed, glyphs::TRAIN, glyphs::TEST)),
-            Self::Mnist => mnist::load(folder),
+        match self.images {
+            Source::Glyphs => Ok(glyphs::generate(seed, glyphs::TRAIN, glyphs::TEST)),
+            Source::Mnist => mnist::load(folder),
         }
     }
 
     fn model(&self, device: &Device) -> Mlp {
-        let hidden = match self {
-            Self::Glyphs => 256,
-            Self::Mnist => 512,
-        };
-        let model = MlpConfig::new(PIXELS, hidden, CLASSES).init(device);
+        let model = self.net.init(device);
         model.visit(&mut Initialize);
         model
     }
 
     fn train_len(&self) -> usize {
-        match self {
-            Self::Glyphs => glyphs::TRAIN,
-            Self::Mnist => 60_000,
+        match self.images {
+            Source::Glyphs => glyphs::TRAIN,
+            Source::Mnist => 60_000,
         }
     }
 

@@ -14,12 +14,10 @@ use crate::{Classification, Metric, Samples};
 ///
 /// A sample is a run of 64 characters. An epoch has 15 685 samples, spread evenly over the training text: they cover
 /// Tiny Shakespeare once, a longer text only in part, and some parts of a shorter text twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LstmLmTask {
-    /// `lstm-lm`: for two cores.
-    Small,
-    /// `lstm-lm-large`: for a GPU.
-    Large,
+#[derive(Debug, Clone)]
+pub struct LstmLmTask {
+    name: &'static str,
+    net: LstmLmConfig,
 }
 
 const ALPHABET: usize = 256;
@@ -30,15 +28,30 @@ const SAMPLES: usize = 15_685;
 /// Positions from which the test text is read in parallel, each with a separate state.
 const READERS: usize = 32;
 
+impl LstmLmTask {
+    /// Returns `lstm-lm`: for two cores.
+    pub fn small() -> Self {
+        Self { name: "lstm-lm", net: LstmLmConfig::new(ALPHABET, 128, 256) }
+    }
+
+    /// Returns `lstm-lm-large`: for a GPU.
+    pub fn large() -> Self {
+        Self { name: "lstm-lm-large", net: LstmLmConfig::new(ALPHABET, 256, 1024) }
+    }
+
+    /// Sets the width of the network to a share of its usual one.
+    #[must_use]
+    pub fn narrowed(self, share: f64) -> Self {
+        Self { net: self.net.narrowed(share), ..self }
+    }
+}
+
 impl Classification for LstmLmTask {
     type Model = LstmLm;
     type Data = Text;
 
     fn name(&self) -> &'static str {
-        match self {
-            Self::Small => "lstm-lm",
-            Self::Large => "lstm-lm-large",
-        }
+        self.name
     }
 
     fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<Text, DatasetError> {
@@ -46,11 +59,7 @@ impl Classification for LstmLmTask {
     }
 
     fn model(&self, device: &Device) -> LstmLm {
-        let (embedding, hidden) = match self {
-            Self::Small => (128, 256),
-            Self::Large => (256, 1024),
-        };
-        let model = LstmLmConfig::new(ALPHABET, embedding, hidden).init(device);
+        let model = self.net.init(device);
         model.visit(&mut Initialize);
         model
     }
@@ -127,11 +136,11 @@ mod tests {
         );
         assert_eq!((starts[0], starts[SAMPLES - 1]), (0, last));
         let device = Device::flex();
-        let batch = LstmLmTask::Small.test_batch(&text, 1..3, &device);
+        let batch = LstmLmTask::small().test_batch(&text, 1..3, &device);
         let next: Vec<i32> = batch.next.into_data().convert::<i32>().try_into_vec().unwrap();
         assert_eq!((next[0], next[STRETCH]), (65, 129));
         let model = LstmLmConfig::new(ALPHABET, 4, 4).init(&device);
-        let metric = LstmLmTask::Small.evaluate(&text, &model, &device);
+        let metric = LstmLmTask::small().evaluate(&text, &model, &device);
         // An untrained model needs about eight bits for a byte.
         assert!((metric.value - 8.0).abs() < 0.5, "{metric}");
     }

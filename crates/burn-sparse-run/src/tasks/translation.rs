@@ -13,12 +13,10 @@ use crate::translation::{BEGIN, END, Pair, Vocabulary, batch, bleu, longest, pad
 use crate::{Classification, Metric, Samples};
 
 /// Translation of Multi30k from English to German with a [`Transformer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TranslationTask {
-    /// `translation`: for two cores.
-    Small,
-    /// `translation-large`: for a GPU.
-    Large,
+#[derive(Debug, Clone)]
+pub struct TranslationTask {
+    name: &'static str,
+    net: TransformerConfig,
 }
 
 /// Tokenized sentences, and the vocabulary learned from the training sentences.
@@ -36,15 +34,32 @@ const VOCABULARY: usize = 4000;
 /// Number of sentences translated at a time.
 const READERS: usize = 125;
 
+impl TranslationTask {
+    /// Returns `translation`: for two cores.
+    pub fn small() -> Self {
+        let net = TransformerConfig::new(VOCABULARY, 256, 1024, 4, 2, 0.1);
+        Self { name: "translation", net }
+    }
+
+    /// Returns `translation-large`: for a GPU.
+    pub fn large() -> Self {
+        let net = TransformerConfig::new(VOCABULARY, 512, 2048, 8, 6, 0.3);
+        Self { name: "translation-large", net }
+    }
+
+    /// Sets the width of the network to a share of its usual one.
+    #[must_use]
+    pub fn narrowed(self, share: f64) -> Self {
+        Self { net: self.net.narrowed(share), ..self }
+    }
+}
+
 impl Classification for TranslationTask {
     type Model = Transformer;
     type Data = Sentences;
 
     fn name(&self) -> &'static str {
-        match self {
-            Self::Small => "translation",
-            Self::Large => "translation-large",
-        }
+        self.name
     }
 
     fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<Sentences, DatasetError> {
@@ -67,11 +82,7 @@ impl Classification for TranslationTask {
     }
 
     fn model(&self, device: &Device) -> Transformer {
-        let config = match self {
-            Self::Small => TransformerConfig::new(VOCABULARY, 256, 1024, 4, 2, 0.1),
-            Self::Large => TransformerConfig::new(VOCABULARY, 512, 2048, 8, 6, 0.3),
-        };
-        let model = config.init(device);
+        let model = self.net.init(device);
         model.visit(&mut Initialize);
         model
     }
@@ -178,7 +189,7 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(3);
         order.shuffle(&mut random);
         let drawn = order.clone();
-        TranslationTask::Small.arrange(&data, &mut order, 10, &mut random);
+        TranslationTask::small().arrange(&data, &mut order, 10, &mut random);
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..1003).collect::<Vec<_>>());
@@ -199,7 +210,7 @@ mod tests {
     fn writing_step_by_step_scores_as_reading_the_whole_does() {
         let (data, device) = (sentences(6), Device::flex());
         let model = TransformerConfig::new(300, 16, 32, 4, 2, 0.5).init(&device);
-        let whole = TranslationTask::Small.test_batch(&data, 0..6, &device);
+        let whole = TranslationTask::small().test_batch(&data, 0..6, &device);
         let expected = model.forward(&whole);
         let mut decoding = model.read(whole.source.clone(), whole.source_pad.clone());
         let [rows, positions] = whole.target.dims();
@@ -227,7 +238,7 @@ mod tests {
             let alone = translate(&model, vec![source], &device);
             assert_eq!(until_end(&alone[0]), until_end(among));
         }
-        let metric = TranslationTask::Small.evaluate(&data, &model, &device);
+        let metric = TranslationTask::small().evaluate(&data, &model, &device);
         assert_eq!((metric.name.as_str(), metric.value), ("bleu", 0.0));
     }
 }

@@ -94,7 +94,7 @@ struct Convolution<'a, V> {
     /// Offsets of the inputs of every column, from [`Planes::offsets`].
     offsets: Vec<u32>,
     /// Entries of weights whose rows share no columns, if the gradient of the input is wanted.
-    panels: Vec<(usize, Panel)>,
+    panels: Vec<Panel>,
     /// Number of elements in an image.
     picture: usize,
     /// Lines and columns of an output image.
@@ -225,8 +225,8 @@ impl<'a, V: Value> Convolution<'a, V> {
                 dispatch(*isa, Scatter { weight, vector, vectors, dy, dx, window });
             }),
             Layout::Balanced { .. } | Layout::Rows => {
-                for (column, panel) in &self.panels {
-                    let dx = Shifted { first, offsets: &offsets[*column..] };
+                let dx = Shifted { first, offsets };
+                for panel in &self.panels {
                     dispatch(*isa, Multiply { panel, vectors, dy, dx });
                 }
             }

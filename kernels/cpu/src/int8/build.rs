@@ -3,8 +3,8 @@
 use burn_sparse_pattern::format::integer;
 use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
 
-use super::dots::{CHUNK, OFFSET, QUAD, STRETCH};
-use super::weight::{ByteWeight, Form, Kept, NO_ROW, Quad, Unit, places};
+use super::dots::{ByteIsa, CHUNK, HALF, OFFSET, QUAD, STRETCH};
+use super::weight::{ByteWeight, Form, Kept, NO_ROW, Quad, Unit, Window, places};
 use crate::layout::TILE_ROWS;
 
 /// Most rows of a unit.
@@ -88,7 +88,7 @@ fn rows(packed: &Packed) -> Vec<Group> {
 }
 
 /// Lays groups out of which every `period` fill a unit. Every chunk of a unit has as many steps as the group that keeps most
-/// columns there needs.
+/// columns there needs; each half of a chunk has steps of its own if that takes no more, or the instruction set wants it.
 fn kept(
     (rows, cols): (usize, usize),
     scales: &[f32],
@@ -96,7 +96,8 @@ fn kept(
     groups: &[Group],
 ) -> ByteWeight {
     let mut build = Build::new(cols, scales);
-    let (mut index, mut offsets, mut steps) = (Vec::new(), vec![0], 0);
+    let (mut index, mut offsets, mut windows) = (Vec::new(), vec![0], Vec::new());
+    let wants_halves = ByteIsa::detect().wants_halves();
     for groups in groups.chunks(period) {
         let most = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
         let unit = build.unit((most * period).div_ceil(TILE_ROWS));
@@ -108,34 +109,46 @@ fn kept(
         }
         let (mut next, mut step) = (vec![0; groups.len()], 0);
         for chunk in 0..cols.div_ceil(CHUNK) {
-            let end = ((chunk + 1) * CHUNK) as u32;
-            let ends: Vec<usize> = groups
-                .iter()
-                .map(|group| group.columns.partition_point(|&col| col < end))
-                .collect();
-            let most = ends.iter().zip(&next).map(|(end, next)| end - next).max().unwrap_or(0);
-            let quads = most.div_ceil(QUAD);
-            build.steps(unit, quads);
-            index.resize(index.len() + quads * period * QUAD, 0);
-            for (at, group) in groups.iter().enumerate() {
-                for (slot, column) in (next[at]..ends[at]).enumerate() {
-                    let within = (group.columns[column] as usize % CHUNK) as u8;
-                    let group_step = (steps + slot / QUAD) * period + at;
-                    index[group_step * QUAD + slot % QUAD] = within;
-                    for place in 0..group.rows.len() {
-                        let value = group.values[column * group.rows.len() + place];
-                        let lane = place * period + at;
-                        let at = (step + slot / QUAD, slot % QUAD);
-                        build.put(unit, lane, at, chunk * CHUNK, value);
+            let before = |end: usize| -> Vec<usize> {
+                let columns = groups.iter().map(|group| &group.columns);
+                columns.map(|columns| columns.partition_point(|&col| col < end as u32)).collect()
+            };
+            let (half, end) = (before(chunk * CHUNK + HALF), before((chunk + 1) * CHUNK));
+            let quads = |from: &[usize], to: &[usize]| {
+                let counts = to.iter().zip(from).map(|(to, from)| to - from);
+                counts.max().unwrap_or(0).div_ceil(QUAD)
+            };
+            let [low, high, both] = [quads(&next, &half), quads(&half, &end), quads(&next, &end)];
+            let parts = match wants_halves || low + high <= both {
+                true => vec![(0, false, low, half), (HALF, false, high, end)],
+                false => vec![(0, true, both, end)],
+            };
+            for (from, whole, quads, ends) in parts {
+                build.steps(unit, quads);
+                let first = windows.len();
+                // Slots without a weight read the first input of the window.
+                index.resize(index.len() + quads * period * QUAD, from as u8);
+                windows.resize(first + quads, Window::new(chunk, from, whole));
+                for (at, group) in groups.iter().enumerate() {
+                    for (slot, column) in (next[at]..ends[at]).enumerate() {
+                        let within = (group.columns[column] as usize % CHUNK) as u8;
+                        let group_step = (first + slot / QUAD) * period + at;
+                        index[group_step * QUAD + slot % QUAD] = within;
+                        for place in 0..group.rows.len() {
+                            let value = group.values[column * group.rows.len() + place];
+                            let lane = place * period + at;
+                            let at = (step + slot / QUAD, slot % QUAD);
+                            build.put(unit, lane, at, chunk * CHUNK, value);
+                        }
                     }
                 }
+                next = ends;
+                step += quads;
             }
-            next = ends;
-            (step, steps) = (step + quads, steps + quads);
-            offsets.push(steps as u32);
+            offsets.push(windows.len() as u32);
         }
     }
-    build.finish((rows, cols), Form::Kept(Kept { period, index, offsets }))
+    build.finish((rows, cols), Form::Kept(Kept { period, index, offsets, windows }))
 }
 
 /// A weight under construction.

@@ -37,13 +37,14 @@ impl Multiply<'_> {
         let n = self.inputs.count();
         let mut token = 0;
         while token < n {
-            // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, if registers are
-            // left for their sums, to hide the latency of a product.
+            // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, each with its own
+            // sums, where a product waits for the one before.
             token += unsafe {
-                match (n - token).min(D::TOKENS) {
-                    1 if D::TOKENS == 1 => self.tokens::<D, 1, 1, STRIPS>(unit, token),
-                    1 => self.tokens::<D, 1, 4, STRIPS>(unit, token),
-                    2 => self.tokens::<D, 2, 2, STRIPS>(unit, token),
+                match (n - token).min(D::TOKENS * 2 / STRIPS) {
+                    1 if D::WAITS => self.tokens::<D, 1, 4, STRIPS>(unit, token),
+                    1 => self.tokens::<D, 1, 1, STRIPS>(unit, token),
+                    2 if D::WAITS => self.tokens::<D, 2, 2, STRIPS>(unit, token),
+                    2 => self.tokens::<D, 2, 1, STRIPS>(unit, token),
                     3 => self.tokens::<D, 3, 1, STRIPS>(unit, token),
                     4..8 => self.tokens::<D, 4, 1, STRIPS>(unit, token),
                     _ => self.tokens::<D, 8, 1, STRIPS>(unit, token),

@@ -1,4 +1,4 @@
-//! Kernel for kept columns: every lane looks its inputs up in a table of 64 columns, which is a register or four. Rows that
+//! Kernel for kept columns: every lane looks its inputs up in a table of 64 columns, which is a register or four, or in half of it. Rows that
 //! keep the same columns look them up together (Huang et al., DAC'22); others, each its own (Yao et al., AAAI'19).
 
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
 use super::inputs::Inputs;
 use super::store::{Target, Totals, multiply_add, started};
-use super::weight::{ByteWeight, Kept};
+use super::weight::{ByteWeight, Kept, Window};
 
 pub(super) struct Multiply<'a> {
     pub(super) weight: &'a ByteWeight,
@@ -45,10 +45,11 @@ impl Multiply<'_> {
         while token < n {
             // SAFETY: guaranteed by the caller. Chains as in the dense kernel.
             token += unsafe {
-                match (n - token).min(D::TOKENS) {
-                    1 if D::TOKENS == 1 => self.tokens::<D, PERIOD, 1, 1, STRIPS>(at, token),
-                    1 => self.tokens::<D, PERIOD, 1, 4, STRIPS>(at, token),
-                    2 => self.tokens::<D, PERIOD, 2, 2, STRIPS>(at, token),
+                match (n - token).min(D::TOKENS * 2 / STRIPS) {
+                    1 if D::WAITS => self.tokens::<D, PERIOD, 1, 4, STRIPS>(at, token),
+                    1 => self.tokens::<D, PERIOD, 1, 1, STRIPS>(at, token),
+                    2 if D::WAITS => self.tokens::<D, PERIOD, 2, 2, STRIPS>(at, token),
+                    2 => self.tokens::<D, PERIOD, 2, 1, STRIPS>(at, token),
                     3 => self.tokens::<D, PERIOD, 3, 1, STRIPS>(at, token),
                     4..8 => self.tokens::<D, PERIOD, 4, 1, STRIPS>(at, token),
                     _ => self.tokens::<D, PERIOD, 8, 1, STRIPS>(at, token),
@@ -77,11 +78,24 @@ impl Multiply<'_> {
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(token);
             let mut totals = Totals::<T, STRIPS>::ZERO;
-            let mut weights = weight.quads.as_ptr().add(unit.first).cast::<i8>();
-            let mut index = self.kept.index.as_ptr().add(offsets[0] as usize * PERIOD * QUAD);
+            let mut steps = Steps {
+                index: self.kept.index.as_ptr().add(offsets[0] as usize * PERIOD * QUAD),
+                windows: self.kept.windows.as_ptr().add(offsets[0] as usize),
+                weights: weight.quads.as_ptr().add(unit.first).cast(),
+            };
             for stretch in 0..weight.stretches() {
                 let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, stretch);
-                for chunk in stretch * STRETCH..chunks.min((stretch + 1) * STRETCH) {
+                let range = stretch * STRETCH..chunks.min((stretch + 1) * STRETCH);
+                if D::HALVES {
+                    let mut from = inputs;
+                    from.iter_mut().for_each(|from| *from = from.add(range.start * CHUNK));
+                    for _ in offsets[range.start]..offsets[range.end] {
+                        steps.add_windows::<D, PERIOD, T, STRIPS>(&from, &mut sums[0]);
+                    }
+                    totals.add::<D, CHAINS>(&sums, &self.inputs, token, stretch);
+                    continue;
+                }
+                for chunk in range {
                     let mut left = (offsets[chunk + 1] - offsets[chunk]) as usize;
                     let mut tables = [D::table(inputs[0].add(chunk * CHUNK)); T];
                     for t in 1..T {
@@ -89,16 +103,12 @@ impl Multiply<'_> {
                     }
                     while left >= CHAINS {
                         for sums in &mut sums {
-                            add::<D, PERIOD, T, STRIPS>(weights, index, &tables, sums);
-                            weights = weights.add(STRIPS * QUAD_BYTES);
-                            index = index.add(PERIOD * QUAD);
+                            steps.add::<D, PERIOD, T, STRIPS>(&tables, sums);
                         }
                         left -= CHAINS;
                     }
                     while left > 0 {
-                        add::<D, PERIOD, T, STRIPS>(weights, index, &tables, &mut sums[0]);
-                        weights = weights.add(STRIPS * QUAD_BYTES);
-                        index = index.add(PERIOD * QUAD);
+                        steps.add::<D, PERIOD, T, STRIPS>(&tables, &mut sums[0]);
                         left -= 1;
                     }
                 }
@@ -110,20 +120,66 @@ impl Multiply<'_> {
     }
 }
 
-/// Adds the products of a step to the sums of all tokens.
-#[inline(always)]
-unsafe fn add<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>(
-    weights: *const i8,
+/// Steps of a unit that are left.
+struct Steps {
     index: *const u8,
-    tables: &[D::Table; T],
-    sums: &mut [[D::Sums; STRIPS]; T],
-) {
-    // SAFETY: guaranteed by the caller.
-    unsafe {
-        let index = D::index::<PERIOD>(index);
-        for t in 0..T {
-            let x = D::look_up::<PERIOD>(tables[t], index);
-            multiply_add::<D, STRIPS>(&mut sums[t], x, weights);
+    windows: *const Window,
+    weights: *const i8,
+}
+
+impl Steps {
+    /// Adds the products of a step to the sums of all tokens, given the tables of its chunk.
+    #[inline(always)]
+    unsafe fn add<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>(
+        &mut self,
+        tables: &[D::Table; T],
+        sums: &mut [[D::Sums; STRIPS]; T],
+    ) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let index = D::index::<PERIOD>(self.index);
+            for t in 0..T {
+                let x = D::look_up::<PERIOD>(tables[t], index);
+                multiply_add::<D, STRIPS>(&mut sums[t], x, self.weights);
+            }
+            self.advance::<PERIOD, STRIPS>();
+        }
+    }
+
+    /// As [`Self::add`], given the first inputs of its stretch: steps of different chunks follow each other without a branch.
+    #[inline(always)]
+    unsafe fn add_windows<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>(
+        &mut self,
+        inputs: &[*const u8; T],
+        sums: &mut [[D::Sums; STRIPS]; T],
+    ) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let (index, window) = (D::index::<PERIOD>(self.index), *self.windows);
+            if window.is_whole() {
+                for t in 0..T {
+                    let table = D::table(inputs[t].add(window.from()));
+                    let x = D::look_up::<PERIOD>(table, index);
+                    multiply_add::<D, STRIPS>(&mut sums[t], x, self.weights);
+                }
+            } else {
+                for t in 0..T {
+                    let x = D::look_up_half::<PERIOD>(inputs[t].add(window.from()), index);
+                    multiply_add::<D, STRIPS>(&mut sums[t], x, self.weights);
+                }
+            }
+            self.advance::<PERIOD, STRIPS>();
+        }
+    }
+
+    /// Goes on to the next step.
+    #[inline(always)]
+    unsafe fn advance<const PERIOD: usize, const STRIPS: usize>(&mut self) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.index = self.index.add(PERIOD * QUAD);
+            self.windows = self.windows.add(1);
+            self.weights = self.weights.add(STRIPS * QUAD_BYTES);
         }
     }
 }

@@ -49,6 +49,30 @@ pub(super) struct Kept {
     pub(super) index: Vec<u8>,
     /// First step of every chunk of every unit, and the end.
     pub(super) offsets: Vec<u32>,
+    /// Inputs that every step reads.
+    pub(super) windows: Vec<Window>,
+}
+
+/// Half of a chunk, or a whole one, in its stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window(u8);
+
+impl Window {
+    /// Returns the window of a chunk that begins at `from`, 0 or half a chunk, and reaches over both halves if it is `whole`.
+    pub(super) fn new(chunk: usize, from: usize, whole: bool) -> Self {
+        Self((chunk % STRETCH * CHUNK + from) as u8 | u8::from(whole))
+    }
+
+    /// Returns the first input of the window, counted from the start of its stretch.
+    #[inline(always)]
+    pub(super) fn from(self) -> usize {
+        usize::from(self.0 & !1)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_whole(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 /// One strip or two whose rows read the same inputs.
@@ -104,7 +128,7 @@ impl ByteWeight {
     pub fn bytes(&self) -> usize {
         let places = match &self.form {
             Form::Dense => 0,
-            Form::Kept(kept) => kept.index.len() + 4 * kept.offsets.len(),
+            Form::Kept(kept) => kept.index.len() + kept.windows.len() + 4 * kept.offsets.len(),
         };
         places
             + QUAD_BYTES * self.quads.len()
@@ -135,6 +159,7 @@ impl ByteWeight {
                 (Form::Kept(all), Form::Kept(part)) if all.period == part.period => {
                     let steps = all.offsets.pop()?;
                     all.index.extend(&part.index);
+                    all.windows.extend(&part.windows);
                     all.offsets.extend(part.offsets.iter().map(|at| at + steps));
                 }
                 _ => return None,

@@ -1,6 +1,6 @@
 use std::arch::x86_64::*;
 
-use super::{Dots, QUAD};
+use super::{Dots, HALF};
 use crate::simd::Avx2;
 
 /// AVX2: two registers for every vector of 64 bytes.
@@ -12,8 +12,10 @@ impl Dots for Avx2Bytes {
     type Sums = [__m256i; 2];
     type Bytes = [__m256i; 2];
     type Table = *const u8;
-    type Index = *const u8;
-    const TOKENS: usize = 2;
+    type Index = [__m256i; 2];
+    const TOKENS: usize = 1;
+    const WAITS: bool = false;
+    const HALVES: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
@@ -49,26 +51,34 @@ impl Dots for Avx2Bytes {
     }
     #[inline(always)]
     unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index {
-        from
+        // SAFETY: as in `zero`; an index holds four bytes for each group.
+        unsafe {
+            match PERIOD {
+                1 => [_mm256_set1_epi32(from.cast::<i32>().read_unaligned()); 2],
+                2 => [_mm256_set1_epi64x(from.cast::<i64>().read_unaligned()); 2],
+                4 => [_mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast())); 2],
+                8 => [_mm256_loadu_si256(from.cast()); 2],
+                _ => halves(from),
+            }
+        }
     }
     #[inline(always)]
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
-        // SAFETY: as in `zero`; an index holds four bytes for each group.
+        // SAFETY: as in `zero`. Both registers of an index are equal but for 16 groups.
         unsafe {
-            if PERIOD == 16 {
-                return shuffled(table, index);
-            }
-            if PERIOD == 8 {
-                let half = _mm256_loadu_si256(index.cast());
-                let twice = [half; 2];
-                return shuffled(table, twice.as_ptr().cast());
-            }
-            // Few inputs are faster read one by one.
-            let mut quads = [0_u8; 16];
-            for (at, quad) in quads.iter_mut().enumerate() {
-                *quad = *table.add(usize::from(*index.add(at % (QUAD * PERIOD))));
-            }
-            [_mm256_broadcastsi128_si256(_mm_loadu_si128(quads.as_ptr().cast())); 2]
+            let low = among_64(table, index[0]);
+            [low, if PERIOD == 16 { among_64(table, index[1]) } else { low }]
+        }
+    }
+    #[inline(always)]
+    unsafe fn look_up_half<const PERIOD: usize>(
+        from: *const u8,
+        index: Self::Index,
+    ) -> Self::Bytes {
+        // SAFETY: as in `look_up`.
+        unsafe {
+            let low = among_32(from, index[0]);
+            [low, if PERIOD == 16 { among_32(from, index[1]) } else { low }]
         }
     }
     #[inline(always)]
@@ -109,35 +119,28 @@ unsafe fn halves(from: *const u8) -> [__m256i; 2] {
     unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
 }
 
-/// Looks up an input for every byte.
+/// Looks up an input among 64 for every byte.
 #[inline(always)]
-unsafe fn shuffled(table: *const u8, index: *const u8) -> [__m256i; 2] {
-    // SAFETY: guaranteed by the caller. A shuffle selects among 16 bytes, the two bits above among four shuffles.
+unsafe fn among_64(table: *const u8, index: __m256i) -> __m256i {
+    // SAFETY: guaranteed by the caller. Bit 5 decides between the halves, as bit 4 does within them.
     unsafe {
-        let mut parts = [_mm256_setzero_si256(); 4];
-        for (part, at) in parts.iter_mut().zip([0, 16, 32, 48]) {
-            *part = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(at).cast()));
-        }
-        let index = halves(index);
-        let mut found = [_mm256_setzero_si256(); 2];
-        for half in 0..2 {
-            let index = index[half];
-            // Bits 4 and 5 moved to the sign of their byte, which is what a blend looks at; a shuffle must not see a
-            // sign, and there is none.
-            let high = _mm256_slli_epi16::<3>(index);
-            let higher = _mm256_slli_epi16::<2>(index);
-            let low = _mm256_blendv_epi8(
-                _mm256_shuffle_epi8(parts[0], index),
-                _mm256_shuffle_epi8(parts[1], index),
-                high,
-            );
-            let upper = _mm256_blendv_epi8(
-                _mm256_shuffle_epi8(parts[2], index),
-                _mm256_shuffle_epi8(parts[3], index),
-                high,
-            );
-            found[half] = _mm256_blendv_epi8(low, upper, higher);
-        }
-        found
+        let (low, high) = (among_32(table, index), among_32(table.add(HALF), index));
+        _mm256_blendv_epi8(low, high, _mm256_slli_epi16::<2>(index))
+    }
+}
+
+/// Looks up an input among 32 for every byte.
+#[inline(always)]
+unsafe fn among_32(table: *const u8, index: __m256i) -> __m256i {
+    // SAFETY: guaranteed by the caller. A shuffle selects among 16 bytes by the four lowest bits; bit 4 decides between two
+    // shuffles, moved to the sign of its byte, which is what a blend looks at.
+    unsafe {
+        let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.cast()));
+        let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(16).cast()));
+        _mm256_blendv_epi8(
+            _mm256_shuffle_epi8(low, index),
+            _mm256_shuffle_epi8(high, index),
+            _mm256_slli_epi16::<3>(index),
+        )
     }
 }

@@ -32,6 +32,9 @@ pub(crate) const QUAD_BYTES: usize = QUAD * TILE_ROWS;
 /// Number of inputs in a table of [`Dots::look_up`].
 pub(crate) const CHUNK: usize = 64;
 
+/// Number of inputs of half a table.
+pub(crate) const HALF: usize = CHUNK / 2;
+
 /// Number of chunks whose inputs share a scale. Language models have inputs a thousand times as large as others: with one
 /// scale for all, these would round the others to zero.
 pub(crate) const STRETCH: usize = 4;
@@ -58,8 +61,12 @@ pub(crate) trait Dots: Copy + 'static {
     type Table: Copy;
     /// Indices below [`CHUNK`] of the inputs of all rows.
     type Index: Copy;
-    /// Number of tokens whose sums fit in registers.
+    /// Number of tokens whose sums of two strips fit in registers.
     const TOKENS: usize;
+    /// Whether the sums of few tokens wait for each other, so that several steps should have their own.
+    const WAITS: bool;
+    /// Whether inputs are found faster in half a table.
+    const HALVES: bool = false;
 
     unsafe fn zero() -> Self::Sums;
     /// Returns the sums before the first product. Sets that add [`OFFSET`] to inputs begin with 16 values of minus that times
@@ -79,6 +86,15 @@ pub(crate) trait Dots: Copy + 'static {
     unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index;
     /// Returns the inputs of the table at these indices.
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes;
+    /// As [`Self::look_up`], among the [`HALF`] inputs at `from`, for sets with [`Self::HALVES`]: only the index bits that
+    /// address these count.
+    #[inline(always)]
+    unsafe fn look_up_half<const PERIOD: usize>(
+        _from: *const u8,
+        _index: Self::Index,
+    ) -> Self::Bytes {
+        unreachable!("this set looks up in whole tables")
+    }
     /// Adds to the sum of every row the products of its quad with weights in memory.
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums;
 
@@ -153,6 +169,18 @@ impl ByteIsa {
         let _ = isa;
         found.push(Self(Set::Scalar));
         found
+    }
+
+    /// Returns `true` if inputs are found faster in half a table, even if weights take a few more steps then.
+    pub(super) fn wants_halves(self) -> bool {
+        struct Halves;
+        impl ByteWork for Halves {
+            type Output = bool;
+            unsafe fn run<D: Dots>(self) -> bool {
+                D::HALVES
+            }
+        }
+        dispatch(self, Halves)
     }
 
     /// Returns the name as kernels' names have it.

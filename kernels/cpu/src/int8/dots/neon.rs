@@ -17,6 +17,7 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     type Table = uint8x16x4_t;
     type Index = [uint8x16_t; PARTS];
     const TOKENS: usize = 2;
+    const WAITS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {

@@ -13,6 +13,7 @@ impl Dots for ScalarBytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 1;
+    const WAITS: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {

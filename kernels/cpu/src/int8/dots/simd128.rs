@@ -1,6 +1,6 @@
 use std::arch::wasm32::*;
 
-use super::Dots;
+use super::{Dots, HALF};
 use crate::simd::Simd128;
 
 /// WebAssembly's 128-bit vectors: four registers for every vector of 64 bytes.
@@ -17,6 +17,8 @@ impl Dots for Simd128Bytes {
     type Table = *const u8;
     type Index = *const u8;
     const TOKENS: usize = 1;
+    const WAITS: bool = false;
+    const HALVES: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
@@ -78,6 +80,32 @@ impl Dots for Simd128Bytes {
         }
     }
     #[inline(always)]
+    unsafe fn look_up_half<const PERIOD: usize>(
+        from: *const u8,
+        index: Self::Index,
+    ) -> Self::Bytes {
+        // SAFETY: as in `look_up`.
+        unsafe {
+            let found = |at: usize| among_32(from, half_index(index.add(at)));
+            match PERIOD {
+                1 => {
+                    let index = half_index_of(v128_load32_splat(index.cast()));
+                    [among_32(from, index); PARTS]
+                }
+                2 => {
+                    let index = half_index_of(v128_load64_splat(index.cast()));
+                    [among_32(from, index); PARTS]
+                }
+                4 => [found(0); PARTS],
+                8 => {
+                    let (a, b) = (found(0), found(16));
+                    [a, b, a, b]
+                }
+                _ => [found(0), found(16), found(32), found(48)],
+            }
+        }
+    }
+    #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `scaled`. Loads that widen need fewer registers and instructions than those of whole vectors.
         let part = |part: usize| unsafe {
@@ -125,13 +153,33 @@ unsafe fn quad(table: *const u8, index: *const u8) -> i32 {
 /// Returns sixteen inputs of a table.
 #[inline(always)]
 unsafe fn swizzled(table: *const u8, index: *const u8) -> v128 {
-    // SAFETY: guaranteed by the caller. Lanes whose index is not below 16 become zero.
+    // SAFETY: guaranteed by the caller. Lanes whose index is not below 32 become zero.
     unsafe {
         let index = v128_load(index.cast());
-        let part = |part: u8| {
-            let within = i8x16_sub(index, u8x16_splat(16 * part));
-            i8x16_swizzle(v128_load(table.add(usize::from(16 * part)).cast()), within)
-        };
-        v128_or(v128_or(part(0), part(1)), v128_or(part(2), part(3)))
+        let high = i8x16_sub(index, u8x16_splat(HALF as u8));
+        v128_or(among_32(table, index), among_32(table.add(HALF), high))
+    }
+}
+
+/// Reads sixteen indices of half a table.
+#[inline(always)]
+unsafe fn half_index(from: *const u8) -> v128 {
+    // SAFETY: guaranteed by the caller.
+    half_index_of(unsafe { v128_load(from.cast()) })
+}
+
+#[inline(always)]
+fn half_index_of(index: v128) -> v128 {
+    v128_and(index, u8x16_splat(HALF as u8 - 1))
+}
+
+/// Looks sixteen inputs up among 32; those whose index is not below 32 become zero.
+#[inline(always)]
+unsafe fn among_32(table: *const u8, index: v128) -> v128 {
+    // SAFETY: guaranteed by the caller. A swizzle returns zero for indices that are not below 16.
+    unsafe {
+        let low = i8x16_swizzle(v128_load(table.cast()), index);
+        let high = i8x16_sub(index, u8x16_splat(16));
+        v128_or(low, i8x16_swizzle(v128_load(table.add(16).cast()), high))
     }
 }

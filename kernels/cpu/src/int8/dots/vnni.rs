@@ -14,6 +14,7 @@ impl Dots for Vnni {
     type Table = __m512i;
     type Index = __m512i;
     const TOKENS: usize = 8;
+    const WAITS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {

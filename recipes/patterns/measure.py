@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Prunes a Hugging Face folder in one shot to patterns of the literature, and prints a Markdown table.
+
+usage: measure.py BURN_SPARSE MODEL FOLDER DATA [SPARSITY ...]
+
+BURN_SPARSE is the command, MODEL a sentence embedder's folder, FOLDER one for the pruned models, and DATA the folder of the data
+sets. Patterns that the command has are pruned by it; the others are projected here, by magnitude, as their papers define them:
+
+* V:N:M (VENOM, SC'23): in every block of V rows and M columns the 4 columns are kept, of all choices, whose rows keep most with two
+  of these four;
+* tile-wise (SC'20): columns of the whole matrix, then the inputs of every 128 outputs, equal shares of both;
+* unaligned vectors (arXiv 2407.19644): 32 outputs of one input anywhere, not only at multiples of 32; the best for one price of a
+  vector, by dynamic programming over each input, at the price that meets the sparsity;
+* complementary (TMLR'23): of the weights of a row at the same distance from each other, one is kept;
+* column-balanced blocks (FPGA'23): blocks of 32 outputs of one input, as many in each group of 32 inputs.
+
+Needs numpy and safetensors.
+"""
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+V = 32
+
+
+def vnm(weight, sparsity):
+    """V:2:M; the sparsity decides M."""
+    width = round(2 / (1 - sparsity))
+    rows, columns = weight.shape
+    keep = np.zeros(weight.shape, bool)
+    choices = np.array(list(itertools.combinations(range(width), 4)))
+    for row in range(0, rows, V):
+        block = weight[row : row + V, : columns // width * width]
+        block = np.abs(block).reshape(-1, columns // width, width)
+        # Sum of the two largest of the four, over the rows.
+        pairs = np.sort(block[:, :, choices], axis=3)[..., 2:].sum(axis=(0, 3))
+        for at, best in enumerate(choices[pairs.argmax(axis=1)]):
+            largest = np.argsort(-block[:, at, best], axis=1)[:, :2]
+            for lane in range(block.shape[0]):
+                keep[row + lane, at * width + best[largest[lane]]] = True
+    return keep
+
+
+def tile_wise(weight, sparsity, tile=128):
+    share = np.sqrt(1 - sparsity)
+    outputs = np.abs(weight).sum(axis=1)
+    kept = np.sort(np.argsort(-outputs)[: round(share * len(outputs))])
+    keep = np.zeros(weight.shape, bool)
+    for at in range(0, len(kept), tile):
+        rows = kept[at : at + tile]
+        inputs = np.abs(weight[rows]).sum(axis=0)
+        columns = np.argsort(-inputs)[: round(share * len(inputs))]
+        keep[np.ix_(rows, columns)] = True
+    return keep
+
+
+def unaligned(weight, sparsity):
+    rows, columns = weight.shape
+    sums = np.vstack([np.zeros(columns), np.abs(weight).cumsum(axis=0)])
+    vectors = sums[V:] - sums[:-V]
+
+    def chosen(price):
+        best = np.zeros((rows + 1, columns))
+        taken = np.zeros((rows + 1, columns), bool)
+        for end in range(1, rows + 1):
+            best[end] = best[end - 1]
+            if end >= V:
+                value = best[end - V] + vectors[end - V] - price
+                taken[end] = value > best[end]
+                best[end] = np.where(taken[end], value, best[end])
+        keep = np.zeros(weight.shape, bool)
+        for column in range(columns):
+            end = rows
+            while end > 0:
+                if taken[end, column]:
+                    keep[end - V : end, column] = True
+                    end -= V
+                else:
+                    end -= 1
+        return keep
+
+    low, high = 0.0, vectors.max()
+    for _ in range(30):
+        price = (low + high) / 2
+        low, high = (price, high) if chosen(price).mean() > 1 - sparsity else (low, price)
+    return chosen(high)
+
+
+def complementary(weight, sparsity):
+    rows, columns = weight.shape
+    apart = round(1 / (1 - sparsity))
+    segments = np.abs(weight).reshape(rows, apart, columns // apart)
+    keep = segments == segments.max(axis=1, keepdims=True)
+    return keep.reshape(rows, columns)
+
+
+def column_balanced(weight, sparsity, group=32):
+    rows, columns = weight.shape
+    vectors = np.abs(weight).reshape(rows // V, V, columns).sum(axis=1)
+    keep = np.zeros(vectors.shape, bool)
+    for at in range(0, columns, group):
+        part = vectors[:, at : at + group]
+        best = np.argsort(-part, axis=None)[: round((1 - sparsity) * part.size)]
+        keep[:, at : at + group].flat[best] = True
+    return np.repeat(keep, V, axis=0)
+
+
+OURS = ["unstructured", "balanced(block=32)", "shfl-bw(vector=32)", "vector-wise(vector=32)", "block-wise(block=32)"]
+THEIRS = {
+    "V:N:M, V = 32": vnm,
+    "tile-wise, 128": tile_wise,
+    "unaligned vectors of 32": unaligned,
+    "complementary": complementary,
+    "column-balanced vectors of 32": column_balanced,
+}
+
+
+def evaluated(program, folder, data):
+    command = [program, "eval", str(folder), "--data-dir", data, "--json"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(done.stdout)["metric"]["value"]
+
+
+def main(program, model, folder, data, *sparsities):
+    model, folder = Path(model), Path(folder)
+    dense = load_file(model / "model.safetensors")
+    names = [name for name, value in dense.items() if value.ndim == 2 and "encoder.layer." in name]
+    print("| pattern | sparsity | kept magnitude | Spearman |\n|---|---|---|---|")
+    for sparsity in map(float, sparsities or ["0.5", "0.75"]):
+        hinm = f"hinm(vector={V},keep=2,of=4)"
+        for pattern in [*OURS, hinm]:
+            out = folder / f"{pattern}-{sparsity}"
+            shutil.rmtree(out, ignore_errors=True)
+            command = [program, "prune", str(model), "--pattern", pattern, "--sparsity", str(sparsity), "--out", str(out)]
+            if pattern == hinm and sparsity <= 0.5:
+                continue
+            done = subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            tensors = json.loads(done.stdout)["tensors"]
+            total = sum(np.abs(dense[tensor["name"]]).sum() for tensor in tensors)
+            kept = sum(tensor["retained_l1"] * np.abs(dense[tensor["name"]]).sum() for tensor in tensors) / total
+            print(f"| {pattern} | {sparsity:.0%} | {kept:.3f} | {evaluated(program, out, data):.4f} |", flush=True)
+        for pattern, project in THEIRS.items():
+            out = folder / f"{project.__name__}-{sparsity}"
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.copytree(model, out)
+            pruned, kept, total, zeros, size = dict(dense), 0.0, 0.0, 0, 0
+            for name in names:
+                weight = dense[name]
+                mask = project(weight, sparsity)
+                pruned[name] = weight * mask
+                kept += np.abs(pruned[name]).sum()
+                total += np.abs(weight).sum()
+                zeros += mask.size - mask.sum()
+                size += mask.size
+            save_file(pruned, out / "model.safetensors")
+            metric = evaluated(program, out, data)
+            print(f"| {pattern} | {zeros / size:.1%} | {kept / total:.3f} | {metric:.4f} |", flush=True)
+
+
+main(*sys.argv[1:])
