@@ -1,8 +1,7 @@
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
 use burn_sparse_pattern::{
-    BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, PatternError, RowOrder,
-    UnstructuredPacked,
+    BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
 };
 
 use super::Spec;
@@ -78,11 +77,8 @@ impl PackedTensors {
             Packed::Grouped(packed) => Self::from_grouped(packed, device),
             Packed::Balanced(packed) => Self::from_balanced(packed, device),
             Packed::Unstructured(packed) => Self::from_rows(packed, device),
-            // Gradients of dropped weights must not appear among those of kept ones.
-            Packed::Hierarchical(_) if device.is_autodiff() => {
-                Self::from_rows(&packed.to_unstructured(), device)
-            }
-            Packed::Hierarchical(packed) => Self::from_runs(packed, device),
+            // No kernel uses the inner pattern; the kernel for arbitrary rows runs it.
+            Packed::Hierarchical(_) => Self::from_rows(&packed.to_unstructured(), device),
         }
     }
 
@@ -170,44 +166,6 @@ impl PackedTensors {
             index: bytes(index, device),
             offsets: ids(&[], device),
             order: ids(&[], device),
-            checked: Checked::default(),
-        }
-    }
-
-    /// Uploads the columns that a group keeps, with zeros where a row drops them: twice the multiplications of 2:4 inside,
-    /// in register tiles, are faster than one for each kept weight.
-    fn from_runs(packed: &HierarchicalPacked, device: &Device) -> Self {
-        let (vector, (keep, of)) = (packed.vector(), packed.keep_of());
-        let groups = packed.rows().div_ceil(vector);
-        let per_group = packed.columns().len() / groups;
-        let (mut columns, mut offsets) = (Vec::new(), vec![0]);
-        for group in packed.columns().chunks_exact(per_group) {
-            // A run with fewer columns repeats its last one.
-            let mut group = group.to_vec();
-            group.dedup();
-            columns.extend(group);
-            offsets.push(columns.len() as u32);
-        }
-        let mut values = vec![0.0; columns.len() * vector];
-        let per_row = packed.kept_per_row();
-        for place in 0..packed.rows() {
-            let group = place / vector;
-            let slots = offsets[group] as usize..offsets[group + 1] as usize;
-            for at in place * per_row..(place + 1) * per_row {
-                let run = (at % per_row / keep) * of + usize::from(packed.indices()[at]);
-                let column = packed.columns()[group * per_group + run];
-                let slot = slots.start + columns[slots.clone()].partition_point(|&c| c < column);
-                values[slot * vector + place % vector] = packed.values()[at];
-            }
-        }
-        Self {
-            rows: packed.rows(),
-            cols: packed.cols(),
-            layout: Layout::Grouped { vector },
-            values: floats(values, vector, device),
-            index: ids(&columns, device),
-            offsets: ids(&offsets, device),
-            order: ids(packed.row_order().as_slice(), device),
             checked: Checked::default(),
         }
     }
