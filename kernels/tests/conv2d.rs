@@ -235,7 +235,8 @@ fn gradients_of_a_packed_convolution_have_the_same_bits_on_any_number_of_threads
     for text in ["unstructured", "balanced(block=9)", "shfl-bw(vector=8)"] {
         let pattern: Pattern = text.parse().unwrap();
         let weights = noise(rows * cols);
-        let scores = Scores::new(rows, cols, &weights).unwrap();
+        let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+        let scores = Scores::new(rows, cols, &scores).unwrap();
         let found = pattern.project(&scores, 0.5, &Search::default()).unwrap();
         let order = found.row_order.as_ref();
         let packed = Packed::pack(&pattern, &weights, &found.mask, order).unwrap();

@@ -121,10 +121,20 @@ THEIRS = {
 }
 
 
-def evaluated(program, folder, data):
-    command = [program, "eval", str(folder), "--data-dir", data, "--json"]
+def run(program, *arguments):
+    command = [program, *map(str, arguments)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return json.loads(done.stdout)["metric"]["value"]
+    return done.stdout
+
+
+def run_eval(program, folder, data):
+    return json.loads(run(program, "eval", folder, "--data-dir", data, "--json"))["metric"]["value"]
+
+
+def report(pattern, names, dense, pruned, metric):
+    kept = sum(np.abs(pruned[name]).sum() for name in names) / sum(np.abs(dense[name]).sum() for name in names)
+    zeros = sum((pruned[name] == 0).sum() for name in names) / sum(dense[name].size for name in names)
+    print(f"| {pattern} | {zeros:.1%} | {kept:.3f} | {metric:.4f} |", flush=True)
 
 
 def main(program, model, folder, data, *sparsities):
@@ -135,32 +145,23 @@ def main(program, model, folder, data, *sparsities):
     for sparsity in map(float, sparsities or ["0.5", "0.75"]):
         hinm = f"hinm(vector={V},keep=2,of=4)"
         for pattern in [*OURS, hinm]:
-            out = folder / f"{pattern}-{sparsity}"
-            shutil.rmtree(out, ignore_errors=True)
-            command = [program, "prune", str(model), "--pattern", pattern, "--sparsity", str(sparsity), "--out", str(out)]
             if pattern == hinm and sparsity <= 0.5:
                 continue
-            done = subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            tensors = json.loads(done.stdout)["tensors"]
-            total = sum(np.abs(dense[tensor["name"]]).sum() for tensor in tensors)
-            kept = sum(tensor["retained_l1"] * np.abs(dense[tensor["name"]]).sum() for tensor in tensors) / total
-            print(f"| {pattern} | {sparsity:.0%} | {kept:.3f} | {evaluated(program, out, data):.4f} |", flush=True)
+            packed, out = folder / f"{pattern}-{sparsity}", folder / f"{pattern}-{sparsity}-dense"
+            for old in [packed, out]:
+                shutil.rmtree(old, ignore_errors=True)
+            run(program, "prune", model, "--pattern", pattern, "--sparsity", sparsity, "--out", packed)
+            run(program, "export", packed, "--layout", "huggingface", "--out", out)
+            report(pattern, names, dense, load_file(out / "model.safetensors"), run_eval(program, out, data))
         for pattern, project in THEIRS.items():
             out = folder / f"{project.__name__}-{sparsity}"
             shutil.rmtree(out, ignore_errors=True)
             shutil.copytree(model, out)
-            pruned, kept, total, zeros, size = dict(dense), 0.0, 0.0, 0, 0
+            pruned = dict(dense)
             for name in names:
-                weight = dense[name]
-                mask = project(weight, sparsity)
-                pruned[name] = weight * mask
-                kept += np.abs(pruned[name]).sum()
-                total += np.abs(weight).sum()
-                zeros += mask.size - mask.sum()
-                size += mask.size
+                pruned[name] = dense[name] * project(dense[name], sparsity)
             save_file(pruned, out / "model.safetensors")
-            metric = evaluated(program, out, data)
-            print(f"| {pattern} | {zeros / size:.1%} | {kept / total:.3f} | {metric:.4f} |", flush=True)
+            report(pattern, names, dense, pruned, run_eval(program, out, data))
 
 
 main(*sys.argv[1:])
