@@ -151,7 +151,7 @@ def main(program, model, folder, data, *sparsities):
             for old in [packed, out]:
                 shutil.rmtree(old, ignore_errors=True)
             run(program, "prune", model, "--pattern", pattern, "--sparsity", sparsity, "--out", packed)
-            run(program, "export", packed, "--layout", "huggingface", "--out", out)
+            run(program, "export", packed, "--layout", "huggingface", "--format", "dense", "--out", out)
             report(pattern, names, dense, load_file(out / "model.safetensors"), run_eval(program, out, data))
         for pattern, project in THEIRS.items():
             out = folder / f"{project.__name__}-{sparsity}"

@@ -147,7 +147,9 @@ fn packed_training_has_the_values_of_masked_training() {
                 (packed, sparse.unpack(&mut optimizer).unwrap().inner().conv.clone())
             };
             let (masked, packed) = (trained(Compute::Masked), trained(Compute::Packed));
-            assert!(packed.0 && !masked.0, "{what}");
+            // A row of six columns keeps two, in rows that are padded to 16: not few enough.
+            let columns: usize = config.channels[0] * config.kernel_size.iter().product::<usize>();
+            assert!((packed.0 || columns < 16) && !masked.0, "{what}");
             close(packed.1.weight.val(), masked.1.weight.val(), &what);
             close(packed.1.bias.unwrap().val(), masked.1.bias.unwrap().val(), &what);
         }
