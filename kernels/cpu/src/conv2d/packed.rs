@@ -104,9 +104,7 @@ impl<V: Value> Convolution<'_, V> {
         with_scratch(seen + packed + weight.padded_rows() * widest, |scratch| {
             let (seen, rest) = scratch.split_at_mut(seen);
             let (xt, yt) = rest.split_at_mut(packed);
-            // Cleared at once instead of at the ends of every line, because many lines are short.
-            seen.fill(0.0);
-            planes.fill(picture, &lines, 0, seen);
+            planes.fill(picture, &lines, seen);
             // Past the last column, `xt` keeps its old content: only an incorrectly packed weight points there.
             let (xt, yt) = (Shared::new(xt), Shared::new(yt));
             for tile in &tiles {

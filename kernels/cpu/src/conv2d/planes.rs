@@ -78,9 +78,15 @@ impl<'a> Planes<'a> {
         (self.window.kernel[0] - 1) * self.window.dilation[0] / self.window.stride[0]
     }
 
-    /// Writes the inputs of these lines of outputs to `planes` from line `at` on. Those beyond the edges of the image stay as
-    /// they are.
-    pub(crate) fn fill(
+    /// Writes the inputs of these lines of outputs to `planes`, with zeros beyond the edges of the image.
+    pub(super) fn fill(&self, picture: &[f32], lines: &Range<usize>, planes: &mut [f32]) {
+        // Cleared at once instead of at the ends of every line, because many lines are short.
+        planes.fill(0.0);
+        self.place(picture, lines, 0, planes);
+    }
+
+    /// Writes the inputs of these lines of outputs to cleared `planes` from line `at` on.
+    pub(crate) fn place(
         &self,
         picture: &[f32],
         lines: &Range<usize>,
@@ -93,7 +99,7 @@ impl<'a> Planes<'a> {
         });
     }
 
-    /// Adjoint of [`Self::fill`]: adds `planes` to the pixels that their elements were read from.
+    /// Adjoint of [`Self::place`]: adds `planes` to the pixels that their elements were read from.
     pub(crate) fn add_to(
         &self,
         picture: &mut [f32],
@@ -178,8 +184,8 @@ mod tests {
                     for strip in 0..strips {
                         let strip = part(lines, strip, strips);
                         assert!(strip.len() <= most);
-                        let mut filled = vec![0.0; planes.len()];
-                        planes.fill(&picture, &strip, 0, &mut filled);
+                        let mut filled = vec![f32::NAN; planes.len()];
+                        planes.fill(&picture, &strip, &mut filled);
                         for (at, &offset) in offsets.iter().enumerate() {
                             let (tap, channel) = (at / channels, at % channels);
                             let picture = &picture[channel * height * width..];

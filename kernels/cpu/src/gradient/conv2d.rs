@@ -95,8 +95,6 @@ struct Convolution<'a, V> {
     offsets: Vec<u32>,
     /// Entries of weights whose rows share no columns, if the gradient of the input is wanted.
     panels: Vec<Panel>,
-    /// Number of elements in an image.
-    picture: usize,
     /// Lines and columns of an output image.
     outputs: [usize; 2],
     /// Number of strips per image.
@@ -126,14 +124,14 @@ impl<'a, V: Value> Convolution<'a, V> {
             Layout::Balanced { .. } | Layout::Rows if wants_x => panels(weight),
             Layout::Balanced { .. } | Layout::Rows => Vec::new(),
         };
-        let (offsets, picture) = (planes.offsets(), image.iter().product());
-        Self { isa, weight, planes, offsets, panels, picture, outputs, strips, together }
+        let offsets = planes.offsets();
+        Self { isa, weight, planes, offsets, panels, outputs, strips, together }
     }
 
     /// Returns the gradients of the values and of the bias for some images; adds the gradient of `x` to `dx`.
     fn part(&self, x: &[f32], dy: &[f32], dx: Option<&mut [f32]>) -> (Vec<f32>, Vec<f32>) {
-        let Self { weight, picture, together, strips, .. } = *self;
-        let [lines, columns] = self.outputs;
+        let Self { weight, together, strips, outputs: [lines, columns], .. } = *self;
+        let picture = self.planes.picture();
         let mut values = vec![0.0; weight.values.len()];
         let mut bias = vec![0.0; weight.rows];
         for (row, dy) in dy.chunks_exact(lines * columns).enumerate() {
@@ -159,7 +157,8 @@ impl<'a, V: Value> Convolution<'a, V> {
         dx: Option<&mut [f32]>,
         values: &mut [f32],
     ) {
-        let Self { isa, weight, planes, picture, .. } = self;
+        let Self { isa, weight, planes, .. } = self;
+        let picture = planes.picture();
         let each = lines.len() + planes.reach();
         let images = x.len() / picture;
         let tokens = (images * each - planes.reach() - 1) * planes.pitch + self.outputs[1];
@@ -175,8 +174,8 @@ impl<'a, V: Value> Convolution<'a, V> {
             let (dyt, seen) = scratch.split_at_mut(rows);
             self.lay_out(&lines, each, dy, (dyt, stride));
             seen.fill(0.0);
-            for (number, x) in x.chunks_exact(*picture).enumerate() {
-                planes.fill(x, &lines, number * each, seen);
+            for (number, x) in x.chunks_exact(picture).enumerate() {
+                planes.place(x, &lines, number * each, seen);
             }
             let x = Shifted { first: seen.as_ptr(), offsets: &self.offsets };
             let (units, dw) = (0..units(weight), Shared::new(values));
@@ -188,7 +187,7 @@ impl<'a, V: Value> Convolution<'a, V> {
             for tile in &tiles {
                 self.add_input(tile, (dyt, stride), seen);
             }
-            for (number, dx) in dx.chunks_exact_mut(*picture).enumerate() {
+            for (number, dx) in dx.chunks_exact_mut(picture).enumerate() {
                 planes.add_to(dx, &lines, number * each, seen);
             }
         });

@@ -63,9 +63,9 @@ pub(crate) trait Dots: Copy + 'static {
     type Index: Copy;
     /// Number of tokens whose sums of two strips fit in registers.
     const TOKENS: usize;
-    /// Whether the sums of few tokens wait for each other, so that several steps should have their own.
+    /// `true` if a sum waits for the one before, so that several steps of few tokens should have sums of their own.
     const WAITS: bool;
-    /// Whether inputs are found faster in half a table.
+    /// `true` if inputs are found faster in half a table.
     const HALVES: bool = false;
 
     unsafe fn zero() -> Self::Sums;
