@@ -57,53 +57,23 @@ impl Dots for Simd128Bytes {
     }
     #[inline(always)]
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
+        // SAFETY: as in `scaled`. Inputs whose index is not in a half become zero there.
+        let find = |index| unsafe {
+            let high = i8x16_sub(index, u8x16_splat(HALF as u8));
+            v128_or(among_32(table, index), among_32(table.add(HALF), high))
+        };
         // SAFETY: as in `scaled`; an index holds four bytes for each group.
-        unsafe {
-            match PERIOD {
-                1 => [i32x4_splat(quad(table, index)); PARTS],
-                2 => {
-                    let (a, b) = (quad(table, index), quad(table, index.add(4)));
-                    [i32x4(a, b, a, b); PARTS]
-                }
-                4 => [swizzled(table, index); PARTS],
-                8 => {
-                    let (a, b) = (swizzled(table, index), swizzled(table, index.add(16)));
-                    [a, b, a, b]
-                }
-                _ => [
-                    swizzled(table, index),
-                    swizzled(table, index.add(16)),
-                    swizzled(table, index.add(32)),
-                    swizzled(table, index.add(48)),
-                ],
-            }
-        }
+        unsafe { by_period::<PERIOD>(index, find) }
     }
     #[inline(always)]
     unsafe fn look_up_half<const PERIOD: usize>(
         from: *const u8,
         index: Self::Index,
     ) -> Self::Bytes {
+        // SAFETY: as in `scaled`.
+        let find = |index| unsafe { among_32(from, v128_and(index, u8x16_splat(HALF as u8 - 1))) };
         // SAFETY: as in `look_up`.
-        unsafe {
-            let found = |at: usize| among_32(from, half_index(index.add(at)));
-            match PERIOD {
-                1 => {
-                    let index = half_index_of(v128_load32_splat(index.cast()));
-                    [among_32(from, index); PARTS]
-                }
-                2 => {
-                    let index = half_index_of(v128_load64_splat(index.cast()));
-                    [among_32(from, index); PARTS]
-                }
-                4 => [found(0); PARTS],
-                8 => {
-                    let (a, b) = (found(0), found(16));
-                    [a, b, a, b]
-                }
-                _ => [found(0), found(16), found(32), found(48)],
-            }
-        }
+        unsafe { by_period::<PERIOD>(index, find) }
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
@@ -140,37 +110,24 @@ fn dot(sums: v128, inputs: v128, [low, high]: [v128; 2]) -> v128 {
     i32x4_add(sums, i32x4_add(even, odd))
 }
 
-/// Returns four inputs of a table.
+/// Looks up the inputs of all rows by indices of `PERIOD` groups, four each.
 #[inline(always)]
-unsafe fn quad(table: *const u8, index: *const u8) -> i32 {
-    // SAFETY: guaranteed by the caller. Shifts, where bytes in memory would have to be written before they are read as one.
-    unsafe {
-        let at = |slot: usize| u32::from(*table.add(usize::from(*index.add(slot)))) << (8 * slot);
-        (at(0) | at(1) | at(2) | at(3)) as i32
+unsafe fn by_period<const PERIOD: usize>(
+    index: *const u8,
+    find: impl Fn(v128) -> v128,
+) -> [v128; PARTS] {
+    // SAFETY: guaranteed by the caller, here and below.
+    let found = |part: usize| find(unsafe { v128_load(index.add(16 * part).cast()) });
+    match PERIOD {
+        1 => [find(unsafe { v128_load32_splat(index.cast()) }); PARTS],
+        2 => [find(unsafe { v128_load64_splat(index.cast()) }); PARTS],
+        4 => [found(0); PARTS],
+        8 => {
+            let (a, b) = (found(0), found(1));
+            [a, b, a, b]
+        }
+        _ => [found(0), found(1), found(2), found(3)],
     }
-}
-
-/// Returns sixteen inputs of a table.
-#[inline(always)]
-unsafe fn swizzled(table: *const u8, index: *const u8) -> v128 {
-    // SAFETY: guaranteed by the caller. Lanes whose index is not below 32 become zero.
-    unsafe {
-        let index = v128_load(index.cast());
-        let high = i8x16_sub(index, u8x16_splat(HALF as u8));
-        v128_or(among_32(table, index), among_32(table.add(HALF), high))
-    }
-}
-
-/// Reads sixteen indices of half a table.
-#[inline(always)]
-unsafe fn half_index(from: *const u8) -> v128 {
-    // SAFETY: guaranteed by the caller.
-    half_index_of(unsafe { v128_load(from.cast()) })
-}
-
-#[inline(always)]
-fn half_index_of(index: v128) -> v128 {
-    v128_and(index, u8x16_splat(HALF as u8 - 1))
 }
 
 /// Looks sixteen inputs up among 32; those whose index is not below 32 become zero.
