@@ -20,7 +20,7 @@ pub struct KernelName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum OnDevice {
     Cpu(CpuKernel),
-    /// The kernels of 8 bits, of which a weight has one.
+    /// The kernels of 8 and 4 bits, of which a weight has one.
     CpuBytes,
     #[cfg(feature = "cubecl-backend")]
     Gpu(GpuKernel),
@@ -53,8 +53,8 @@ impl KernelName {
         Self { backend: "flex", family, kernel: kernel.name(), isa, on_device }
     }
 
-    pub(crate) fn in_bytes(family: &'static str, isa: ByteIsa) -> Self {
-        let (kernel, isa) = ("int8", isa.name());
+    pub(crate) fn in_bytes(family: &'static str, kernel: &'static str, isa: ByteIsa) -> Self {
+        let isa = isa.name();
         Self { backend: "flex", family, kernel, isa, on_device: OnDevice::CpuBytes }
     }
 

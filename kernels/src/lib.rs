@@ -13,7 +13,7 @@
 //! [`lstm_cell`] computes the gates of an LSTM. Dense baselines are separate: [`dense_conv2d`], [`batch_norm_relu`] and
 //! [`batch_norm_relu_train`], [`lstm_sequence`].
 //!
-//! [`quantized_linear`] multiplies inputs in 8 bits with weights in 8 bits, pruned or not, on the CPU.
+//! [`quantized_linear`] multiplies inputs in 8 bits with weights in 8 or 4 bits, pruned or not, on the CPU.
 //!
 //! The choice among kernels, or of a dense operator if that is faster, follows [`Costs`]. Values may be stored in bf16 or
 //! f16 ([`PackedTensors::cast`]); sums are f32.

@@ -5,18 +5,20 @@ use burn::tensor::{Device, Tensor};
 use burn_sparse_cpu::Store;
 use burn_sparse_cpu::int8::{self, ByteIsa, ByteWeight};
 use burn_sparse_pattern::Packed;
+use burn_sparse_pattern::format::Scales;
 
 use crate::ops::{on_cpu, tensor};
 use crate::{Activation, KernelName};
 
-/// Weight of 8-bit integers with a scale for every row, pruned or not, in the order that the CPU's kernels read. Clones share
-/// it.
+/// Weight of integers in 8 or 4 bits and their scales, pruned or not, in the order that the CPU's kernels read. Clones share it.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
 /// use burn_sparse_kernels::{Activation, QuantizedWeight, quantized_linear};
+/// use burn_sparse_pattern::format::Scales;
 ///
-/// let weight = QuantizedWeight::from_dense((2, 3), &[1., 0., -1., 2., 2., 2.], &[1. / 127., 2. / 127.]);
+/// let scales = Scales::of_rows(vec![1. / 127., 2. / 127.]);
+/// let weight = QuantizedWeight::from_dense((2, 3), &[1., 0., -1., 2., 2., 2.], &scales);
 /// let x = Tensor::<2>::ones([1, 3], &Device::flex());
 /// let y = quantized_linear(x, &weight, None, Activation::None);
 /// assert_eq!(y.into_data().try_into_vec::<f32>().unwrap(), [0.0, 6.0]);
@@ -25,19 +27,19 @@ use crate::{Activation, KernelName};
 pub struct QuantizedWeight(Arc<ByteWeight>);
 
 impl QuantizedWeight {
-    /// Rounds a packed matrix to multiples of the scales of its rows.
+    /// Rounds a packed matrix to integers of these scales.
     ///
     /// # Panics
     /// Panics if there are fewer scales than rows.
-    pub fn from_packed(packed: &Packed, scales: &[f32]) -> Self {
+    pub fn from_packed(packed: &Packed, scales: &Scales) -> Self {
         Self(Arc::new(ByteWeight::packed(packed, scales)))
     }
 
-    /// Rounds a row-major `[rows, cols]` matrix to multiples of the scales of its rows.
+    /// Rounds a row-major `[rows, cols]` matrix to integers of these scales.
     ///
     /// # Panics
     /// As [`Self::from_packed`], and if there are not `rows · cols` values.
-    pub fn from_dense((rows, cols): (usize, usize), values: &[f32], scales: &[f32]) -> Self {
+    pub fn from_dense((rows, cols): (usize, usize), values: &[f32], scales: &Scales) -> Self {
         assert_eq!(values.len(), rows * cols, "values of a {rows}x{cols} matrix");
         Self(Arc::new(ByteWeight::dense((rows, cols), values, scales)))
     }
@@ -80,7 +82,8 @@ impl QuantizedWeight {
 
     /// Returns the name of the kernel that multiplies with it.
     pub fn kernel(&self) -> KernelName {
-        KernelName::in_bytes(self.0.family(), ByteIsa::detect())
+        let kernel = if self.0.is_int4() { "int4" } else { "int8" };
+        KernelName::in_bytes(self.0.family(), kernel, ByteIsa::detect())
     }
 }
 
@@ -122,7 +125,7 @@ pub fn quantized_linear<const D: usize>(
     Tensor::from_primitive::<Flex>(tensor(y, shape))
 }
 
-/// Returns `true` if weights in 8 bits run on this device.
+/// Returns `true` if weights of integers run on this device.
 pub fn quantizes(device: &Device) -> bool {
     *device == Device::flex() && !device.is_autodiff()
 }

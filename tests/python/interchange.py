@@ -106,12 +106,18 @@ def check(folder):
     close(forward(packed, x), y, "packed file")
 
 
+# Integers of values in 4 bits, by code.
+LEVELS = np.array(
+    [-127, -101, -80, -62, -47, -34, -21, -10, 0, 12, 24, 36, 50, 65, 84, 109], dtype=np.float32
+)
+
+
 def read_packed(data):
     """A reader of the packed format, made from its specification."""
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__")
-    assert metadata["burn-sparse.version"] in ("1", "2")
+    assert metadata["burn-sparse.version"] in ("1", "2", "3")
 
     def array(name):
         info = header.pop(name)
@@ -125,21 +131,39 @@ def read_packed(data):
 
     weights = {}
     for name, parameter in json.loads(metadata["burn-sparse.tensors"]).items():
-        # Integers of 8 bits, times the scale of their row.
+        # Integers, times the scale of their row, or of their row and block of columns.
         scales = array(f"{name}.scales") if f"{name}.scales" in header else None
+        block = parameter.get("scales_block")
+
+        def integers(name, shape):
+            if block is None:
+                return array(name).astype(np.float32)
+            codes = array(name)
+            pairs = np.stack([codes & 15, codes >> 4], axis=-1).reshape(-1)
+            count = int(np.prod(shape))
+            assert len(codes) == -(-count // 2) and not pairs[count:].any()
+            return LEVELS[pairs[:count]].reshape(shape)
+
+        def scale_of(cols):
+            return scales[:, None] if block is None else np.repeat(scales, block, axis=1)[:, :cols]
+
         if "packed" not in parameter:
-            weights[name] = array(name)
+            weights[name] = array(name) if scales is None else integers(name, parameter["shape"])
             if scales is not None:
-                axis = parameter["scales_axis"]
-                shape = [-1 if at == axis else 1 for at in range(weights[name].ndim)]
-                weights[name] = weights[name].astype(np.float32) * scales.reshape(shape)
+                # The axis of the rows comes first; the others are the columns.
+                moved = np.moveaxis(weights[name], parameter["scales_axis"], 0)
+                flat = moved.reshape(len(moved), -1)
+                flat = (flat * scale_of(flat.shape[1])).reshape(moved.shape)
+                weights[name] = np.moveaxis(flat, 0, parameter["scales_axis"])
             continue
         info = parameter["packed"]
         view = info["view"]["linear"]
         rows, cols = view["rows"], view["cols"]
         mask = np.zeros((rows, cols), dtype=bool)
         weight = np.zeros((rows, cols), dtype=np.float32)
-        values = array(f"{name}.values").astype(np.float32)
+
+        def values_of(shape):
+            return integers(f"{name}.values", shape)
 
         def put(row, col, value):
             mask[row, col], weight[row, col] = True, value
@@ -148,20 +172,22 @@ def read_packed(data):
         if kind == "unstructured":
             bits = np.unpackbits(array(f"{name}.bitmask"), axis=-1, count=cols, bitorder="little")
             places = np.argwhere(bits)
+            values = values_of([len(places)])
             for (row, col), value in zip(places, values, strict=True):
                 put(row, col, value)
         elif kind in ("balanced", "n-of-m"):
-            block = info["pattern"].get("block", info["pattern"].get("of"))
-            indices, per_row = array(f"{name}.indices"), values.shape[1]
+            width = info["pattern"].get("block", info["pattern"].get("of"))
+            indices = array(f"{name}.indices")
+            values, per_row = values_of(indices.shape), indices.shape[1]
             for row in range(rows):
                 for slot in range(per_row):
                     # Full blocks keep `kept`; the rest of a row is its short last block.
-                    at = min(slot // info["kept"], (cols - 1) // block)
-                    put(row, at * block + int(indices[row, slot]), values[row, slot])
+                    at = min(slot // info["kept"], (cols - 1) // width)
+                    put(row, at * width + int(indices[row, slot]), values[row, slot])
         elif kind == "hinm":
             vector, keep = info["pattern"]["vector"], info["pattern"]["keep"]
             indices, columns = array(f"{name}.indices"), array(f"{name}.columns")
-            order = array(f"{name}.row_order")
+            order, values = array(f"{name}.row_order"), values_of(indices.shape)
             runs = values.shape[1] // keep
             for place, row in enumerate(order):
                 for slot in range(values.shape[1]):
@@ -170,6 +196,7 @@ def read_packed(data):
         else:
             vector = info["pattern"].get("vector", info["pattern"].get("block"))
             columns, groups = array(f"{name}.columns"), -(-rows // vector)
+            values = values_of([len(columns), vector])
             offsets = [group * len(columns) // groups for group in range(groups + 1)]
             if f"{name}.group_offsets" in header:
                 offsets = array(f"{name}.group_offsets")
@@ -181,7 +208,7 @@ def read_packed(data):
                     put(row, columns[at], values[at, place % vector])
         assert mask_hash(mask) == info["mask_hash"], f"{name}: the mask is another one"
         assert abs(1 - mask.mean() - info["sparsity"]) < 1e-12
-        weights[name] = weight if scales is None else weight * scales[:, None]
+        weights[name] = weight if scales is None else weight * scale_of(cols)
     assert not header, f"arrays that belong to nothing: {list(header)}"
     return weights
 
@@ -198,12 +225,12 @@ def golden(folder):
     i = np.arange(60)
     weights = (((i * 37 + 11) % 61) / 8 - 3.75).reshape(6, 10).astype(np.float32)
     files = sorted(folder.glob("*.safetensors"))
-    assert len(files) == 13, files
+    assert len(files) == 17, files
     for file in files:
         read = read_packed(file.read_bytes())
         kept = read["fc.weight"] != 0
-        # Half a step of the largest weight, if it is stored in 8 bits.
-        off = 3.75 / 254 if file.stem.endswith("-int8") else 0
+        # Half a step of the largest weight, if it is stored in 8 bits; or of the largest distance of two levels.
+        off = {"int8": 3.75 / 254, "int4": 3.75 * 26 / 254}.get(file.stem.rsplit("-", 1)[-1], 0)
         assert kept.any() and np.abs(read["fc.weight"] - weights)[kept].max() <= off, file
         if off:
             assert np.abs(read["embedding.weight"] - weights).max() <= off, file

@@ -1,7 +1,7 @@
-//! Tests of weights in 8 bits: what runs, how near its results are, and what is refused.
+//! Tests of weights in 8 and 4 bits: what runs, how near its results are, and what is refused.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse::checkpoint::{Checkpoint, Entry, Format, ValueType};
+use burn_sparse::checkpoint::{Checkpoint, Entry, FloatType, Format, ValueType};
 use burn_sparse::nn::attention::{MhaInput, MultiHeadAttentionConfig};
 use burn_sparse::nn::{
     Activation, EmbeddingConfig, LinearConfig, LstmConfig, QuantizedParam, record_dispatch,
@@ -24,10 +24,15 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 
 /// Asserts that outputs are within 5 % of the largest one; the kernels' own tests are exact.
 fn assert_near(found: &[f32], expected: &[f32]) {
+    assert_within(0.05, found, expected);
+}
+
+/// Asserts that outputs are within this share of the largest one.
+fn assert_within(share: f32, found: &[f32], expected: &[f32]) {
     assert_eq!(found.len(), expected.len());
     let largest = expected.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
     for (found, expected) in found.iter().zip(expected) {
-        assert!((found - expected).abs() <= 0.05 * largest, "{found} {expected} of {largest}");
+        assert!((found - expected).abs() <= share * largest, "{found} {expected} of {largest}");
     }
 }
 
@@ -36,12 +41,16 @@ fn kernels(run: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn an_unpruned_layer_in_8_bits_is_near_the_layer_in_floats() {
+fn an_unpruned_layer_in_8_or_4_bits_is_near_the_layer_in_floats() {
     let device = Device::flex();
-    for (inputs, outputs) in [(64, 48), (31, 33), (1, 5), (300, 1)] {
+    let shapes = [(64, 48), (31, 33), (1, 5), (300, 1)];
+    let forms = [(ValueType::Int8, "int8", 0.05), (ValueType::Int4, "int4", 0.25)];
+    for ((inputs, outputs), (form, kernel, share)) in
+        shapes.into_iter().flat_map(|shape| forms.map(|form| (shape, form)))
+    {
         let dense = LinearConfig::new(inputs, outputs).init(&device);
-        let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
-        assert_eq!(checkpoint.entries()["weight"].value_type(), ValueType::Int8);
+        let checkpoint = Checkpoint::of_dense(&dense).with_values(form).unwrap();
+        assert_eq!(checkpoint.entries()["weight"].value_type(), form);
         let layer = checkpoint.load(dense.clone()).unwrap();
         assert!(layer.weight.reparameterization::<QuantizedParam>().is_some());
         assert!(format!("{layer}").contains(&format!("d_input: {inputs}, d_output: {outputs}")));
@@ -49,10 +58,11 @@ fn an_unpruned_layer_in_8_bits_is_near_the_layer_in_floats() {
             let x = random([tokens, inputs]);
             for activation in [Activation::None, Activation::Relu, Activation::Gelu] {
                 let expected = values(dense.forward_activated(x.clone(), activation));
-                assert_near(&values(layer.forward_activated(x.clone(), activation)), &expected);
+                let found = values(layer.forward_activated(x.clone(), activation));
+                assert_within(share, &found, &expected);
             }
             let kernels = kernels(|| drop(layer.forward(x)));
-            assert!(kernels[0].starts_with("flex-dense-int8-"), "{kernels:?}");
+            assert!(kernels[0].starts_with(&format!("flex-dense-{kernel}-")), "{kernels:?}");
         }
         // Anything else reads the rounded floats.
         let read = values(layer.weight.val());
@@ -81,6 +91,21 @@ fn training_devices_read_floats() {
     assert!(layer.weight.reparameterization::<QuantizedParam>().is_none());
     let loss = layer.forward(Tensor::<2>::ones([4, 32], &device)).sum();
     assert!(layer.weight.val().grad(&loss.backward()).is_some());
+}
+
+#[test]
+fn values_in_fewer_bits_stay_as_they_are() {
+    let device = Device::flex();
+    let dense = LinearConfig::new(70, 20).init(&device);
+    let floats = || Checkpoint::of_dense(&dense);
+    let [in_8, in_4] =
+        [ValueType::Int8, ValueType::Int4].map(|form| floats().with_values(form).unwrap());
+    let entry = |checkpoint: Checkpoint| checkpoint.entries()["weight"].clone();
+    assert_eq!(entry(in_4.clone().with_values(ValueType::Int8).unwrap()), entry(in_4.clone()));
+    assert_eq!(entry(in_4.clone().with_values(ValueType::Int4).unwrap()), entry(in_4));
+    assert_eq!(entry(in_8.clone().with_values(ValueType::Int8).unwrap()), entry(in_8.clone()));
+    let fewer = entry(in_8.with_values(ValueType::Int4).unwrap());
+    assert_eq!(fewer.value_type(), ValueType::Int4);
 }
 
 #[test]
@@ -167,4 +192,36 @@ fn pruned_and_unpruned_folders_of_pretrained_models_run_in_8_bits() {
     let (found, ran, in_bytes) = log_probabilities(&save(&pruned, "pruned-in-bytes"));
     assert_near(&found, &expected);
     assert_eq!((ran, in_bytes), (15, true));
+}
+
+#[test]
+fn a_language_model_in_4_bits_keeps_its_embedding_and_its_tied_head_in_8() {
+    let (device, out) = (Device::flex(), tempfile::tempdir().unwrap());
+    let llama = folder(LLAMA, &llama_tensors());
+    let llama = Folder::open(llama.path()).unwrap();
+    for (name, pruned) in [("dense", false), ("pruned", true)] {
+        let from = match pruned {
+            false => llama.clone(),
+            true => {
+                let path = out.path().join("pruned-floats");
+                let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
+                prune_folder(&llama, &rule, 1, None, &path, |_| ()).unwrap();
+                Folder::open(path).unwrap()
+            }
+        };
+        let path = out.path().join(name);
+        let checkpoint = from.checkpoint().unwrap().with_values(ValueType::Int4).unwrap();
+        checkpoint.write(from.copy_to(&path).unwrap(), Format::Packed).unwrap();
+        let model = CausalLm::load(&Folder::open(path).unwrap(), Weights::Packed, &device).unwrap();
+        let (found, ran) = record_dispatch(|| model.next_log_probabilities(&[1, 2, 3, 4]).unwrap());
+        let count =
+            |kernel: &str| ran.iter().filter(|ran| ran.choice.to_string().contains(kernel)).count();
+        assert_eq!((count("-int4-"), count("-int8-"), ran.len()), (14, 1, 15), "{name}");
+        // The same weights with inputs in floats.
+        let rounded = checkpoint.with_values(FloatType::F32).unwrap();
+        let path = out.path().join(format!("{name}-floats"));
+        rounded.write(from.copy_to(&path).unwrap(), Format::Packed).unwrap();
+        let model = CausalLm::load(&Folder::open(path).unwrap(), Weights::Packed, &device).unwrap();
+        assert_near(&found, &model.next_log_probabilities(&[1, 2, 3, 4]).unwrap());
+    }
 }

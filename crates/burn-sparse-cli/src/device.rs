@@ -9,7 +9,7 @@ pub(crate) struct Compute {
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Type that a GPU computes in; the CPU stores weights in it, and computes in f32 or, with w8a8, in 8 bits.
+    /// Type that a GPU computes in; the CPU stores weights in it, and computes in f32 or, with w8a8 and w4a8, in 8 bits.
     #[arg(long, value_enum)]
     pub(crate) values: Option<Values>,
 }
@@ -30,9 +30,9 @@ pub(crate) fn device(name: &str, values: Option<Values>) -> Result<Device, Strin
         None | Some(Values::F32) => return Ok(device),
         Some(Values::F16) => FloatDType::F16,
         Some(Values::Bf16) => FloatDType::BF16,
-        Some(Values::W8a8) if device == Device::flex() => return Ok(device),
-        Some(Values::W8a8) => {
-            return Err(format!("--values w8a8 on {name}: 8 bits run on the CPU"));
+        Some(Values::W8a8 | Values::W4a8) if device == Device::flex() => return Ok(device),
+        Some(Values::W8a8 | Values::W4a8) => {
+            return Err(format!("--values on {name}: w8a8 and w4a8 run on the CPU"));
         }
     };
     // The CPU computes in f32 whatever its weights are kept in.

@@ -184,9 +184,40 @@ fn values_in_8_bits_run_kernels_of_8_bits_and_hardly_move_the_metric() {
         let refused = run(folder, &export);
         assert_eq!(refused.status.code(), Some(2));
         let message = String::from_utf8_lossy(&refused.stderr);
-        assert!(message.contains("--values w8a8 needs --format packed"), "{message}");
+        assert!(message.contains("need --format packed"), "{message}");
     }
     assert!(!folder.join("x").exists());
+}
+
+#[test]
+fn values_in_4_bits_run_kernels_of_4_bits_and_hardly_move_the_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trained = train(folder, "run", &["train.prune_epochs=1", "prune.end=\"0.5 epochs\""]);
+    let export =
+        ["export", "run", "--format", "packed", "--values", "w4a8", "--out", "int4.safetensors"];
+    success(folder, &export);
+    let found = json(folder, &["eval", "int4.safetensors", "--json"]);
+    assert_eq!(hashes(&found), hashes(&trained));
+    let value = |report: &Value| report["metric"]["value"].as_f64().unwrap();
+    assert!((value(&found) - value(&trained)).abs() < 0.05);
+    assert_eq!(found["in_f32"]["pruned"], trained["metric"]);
+    for layer in found["layers"].as_array().unwrap() {
+        let kernel = layer["kernel"].as_str().unwrap();
+        assert!(kernel.contains("-int4-"), "{kernel}");
+    }
+    let inspected = json(folder, &["inspect", "int4.safetensors", "--json"]);
+    for tensor in inspected["tensors"].as_array().unwrap() {
+        let bits = tensor["bits"].as_f64().unwrap();
+        match (tensor["values"].as_str().unwrap(), tensor["pattern"].as_str()) {
+            // Half a byte for every weight, and a scale of two bytes for 64 or what there is of them.
+            ("I4", None) => assert!(bits > 4.0 && bits < 5.0, "{tensor}"),
+            ("I4", Some(_)) => assert!(bits > 0.5 && bits < 4.0, "{tensor}"),
+            _ => assert_eq!(bits, 32.0, "{tensor}"),
+        }
+    }
+    let refused = run(folder, &["bench", "run", "--training", "--values", "w4a8"]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

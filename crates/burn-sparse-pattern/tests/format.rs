@@ -2,7 +2,8 @@
 //! written.
 
 use burn_sparse_pattern::format::{
-    Entry, FloatType, FormatError, PackedEntry, PackedFile, Scales, ValueType, View, scale,
+    DenseScales, Entry, FloatType, FormatError, Integers, LEVELS, PackedEntry, PackedFile, Scales,
+    View, scale,
 };
 use burn_sparse_pattern::{Mask, Packed, Pattern, RowOrder, Scores, Search};
 use proptest::prelude::*;
@@ -115,11 +116,17 @@ proptest! {
     }
 }
 
-/// Returns a file of one pruned weight and one dense embedding in 8 bits.
-fn in_8_bits(pattern: Pattern, rows: usize, cols: usize, sparsity: f64) -> Option<PackedFile> {
+/// Returns a file of one pruned weight and one dense embedding as integers.
+fn as_integers(
+    integers: Integers,
+    pattern: Pattern,
+    rows: usize,
+    cols: usize,
+    sparsity: f64,
+) -> Option<PackedFile> {
     let (weights, mask, order) = pruned(&pattern, rows, cols, sparsity, FloatType::F32)?;
     let mut packed = Packed::pack(&pattern, &weights, &mask, order.as_ref()).unwrap();
-    let scales = packed.scales();
+    let scales = packed.scales(integers);
     packed.round(&scales);
     let view = View::Linear { rows, cols };
     let mut entry = entry(pattern, view, packed, FloatType::F32);
@@ -128,7 +135,7 @@ fn in_8_bits(pattern: Pattern, rows: usize, cols: usize, sparsity: f64) -> Optio
     }
     let mut file = file(entry);
     let (layer, shape, mut values) = ("Embedding".into(), vec![rows, cols], weights);
-    let scales = Scales::choose(0, &shape, &values);
+    let scales = DenseScales::choose(integers, 0, &shape, &values);
     scales.round(&shape, &mut values);
     let (float, scales) = (FloatType::F32, Some(scales));
     let embedding = Entry::Dense { layer, shape, values, float, scales };
@@ -138,19 +145,20 @@ fn in_8_bits(pattern: Pattern, rows: usize, cols: usize, sparsity: f64) -> Optio
 
 proptest! {
     #[test]
-    fn values_in_8_bits_come_back_to_the_bit_and_round_again_to_themselves(
+    fn integers_come_back_to_the_bit_and_round_again_to_themselves(
+        integers in prop_oneof![Just(Integers::Int8), Just(Integers::Int4)],
         pattern in patterns(),
         rows in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33)],
-        cols in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33)],
+        cols in prop_oneof![Just(1_usize), Just(7), Just(31), Just(33), Just(65), Just(300)],
         sparsity in 0.0..0.95_f64,
     ) {
-        let Some(file) = in_8_bits(pattern, rows, cols, sparsity) else { return Ok(()) };
+        let Some(file) = as_integers(integers, pattern, rows, cols, sparsity) else { return Ok(()) };
         let bytes = file.to_bytes().unwrap();
         let read = PackedFile::read(bytes.as_slice()).unwrap();
         prop_assert_eq!(&read, &file);
         prop_assert_eq!(read.to_bytes().unwrap(), bytes);
         let Entry::Packed(entry) = &read.entries["w"] else { panic!("not packed") };
-        prop_assert_eq!(read.entries["w"].value_type(), ValueType::Int8);
+        prop_assert_eq!(read.entries["w"].value_type(), integers.into());
         let mut again = entry.packed.clone();
         again.round(entry.scales.as_ref().unwrap());
         prop_assert_eq!(&again, &entry.packed);
@@ -158,13 +166,47 @@ proptest! {
 }
 
 #[test]
-fn values_in_8_bits_of_another_number_than_their_shape_are_refused_by_name() {
-    let mut file = in_8_bits(Pattern::balanced(4), 8, 8, 0.5).unwrap();
-    for count in [0, 63, 65] {
-        let Some(Entry::Dense { values, .. }) = file.entries.get_mut("embedding") else { panic!() };
-        *values = vec![0.0; count];
-        let error = file.to_bytes().unwrap_err().to_string();
-        assert!(error.contains("embedding") && error.contains(&format!("{count} ")), "{error}");
+fn integers_of_another_number_than_their_shape_are_refused_by_name() {
+    for integers in [Integers::Int8, Integers::Int4] {
+        let mut file = as_integers(integers, Pattern::balanced(4), 8, 8, 0.5).unwrap();
+        for count in [0, 63, 65] {
+            let Some(Entry::Dense { values, .. }) = file.entries.get_mut("embedding") else {
+                panic!()
+            };
+            *values = vec![0.0; count];
+            let error = file.to_bytes().unwrap_err().to_string();
+            assert!(
+                error.contains("embedding")
+                    && error.contains("expected") | error.contains(&format!("{count} ")),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn scales_of_levels_round_with_a_smaller_error_than_levels_of_one_distance() {
+    let values: Vec<f32> = (0..64 * 64)
+        .map(|i| ((i * 7919 + 13) % 10_007) as f32 / 5003.5 - 1.0)
+        .map(|v| v * v * v)
+        .collect();
+    let mut rounded = values.clone();
+    DenseScales::choose(Integers::Int4, 0, &[64, 64], &values).round(&[64, 64], &mut rounded);
+    let error = |rounded: &[f32]| -> f64 {
+        values.iter().zip(rounded).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+    };
+    let even = values.chunks(64).flat_map(|row| {
+        let largest = row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+        row.iter().map(move |value| (value * 7.0 / largest).round() * largest / 7.0)
+    });
+    let even: Vec<f32> = even.collect();
+    assert!(error(&rounded) < error(&even), "{} {}", error(&rounded), error(&even));
+    // Values that are levels are exact, and so are blocks of zeros.
+    let (levels, zeros) = (LEVELS.map(|level| f32::from(level) * -0.25), [0.0; 16]);
+    for values in [levels, zeros] {
+        let mut rounded = values;
+        DenseScales::choose(Integers::Int4, 0, &[1, 16], &values).round(&[1, 16], &mut rounded);
+        assert!(rounded.iter().zip(values).all(|(rounded, value)| *rounded == value));
     }
 }
 
@@ -190,7 +232,7 @@ fn the_scale_of_a_row_rounds_with_the_least_squared_error() {
 
 #[test]
 fn malformed_values_in_8_bits_are_refused_by_name() {
-    let file = in_8_bits(Pattern::Balanced { block: 4 }, 3, 8, 0.5).unwrap();
+    let file = as_integers(Integers::Int8, Pattern::Balanced { block: 4 }, 3, 8, 0.5).unwrap();
     let bytes = file.to_bytes().unwrap();
     let refused = |bytes: &[u8], words: &[&str]| {
         let error = PackedFile::read(bytes).unwrap_err().to_string();
@@ -231,15 +273,74 @@ fn malformed_values_in_8_bits_are_refused_by_name() {
         &["embedding.scales", "3 scales, expected 8"],
     );
     refused(&edited("\"w.scales", "\"w.scalez"), &["w.scales", "is missing"]);
-    refused(&edited("version\":\"2", "version\":\"3"), &["burn-sparse.version", "`1` or `2`"]);
+    refused(&edited("version\":\"2", "version\":\"4"), &["burn-sparse.version", "`1`, `2` or `3`"]);
     let dense = edited("scales_axis", "scales_axid");
     refused(&dense, &["scales_axid"]);
 
     let mut short = file.clone();
     if let Some(Entry::Packed(entry)) = short.entries.get_mut("w") {
-        entry.scales.as_mut().unwrap().pop();
+        entry.scales = Some(Scales::of_rows(vec![1.0; 2]));
     }
     assert!(short.to_bytes().unwrap_err().to_string().contains("2 scales, expected 3"));
+}
+
+#[test]
+fn malformed_values_in_4_bits_are_refused_by_name() {
+    let file = as_integers(Integers::Int4, Pattern::Balanced { block: 4 }, 3, 9, 0.5).unwrap();
+    let bytes = file.to_bytes().unwrap();
+    let refused = |bytes: &[u8], words: &[&str]| {
+        let error = PackedFile::read(bytes).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}: {words:?}");
+    };
+    let header_end = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..header_end]).unwrap().to_string();
+    let json: serde_json::Value = serde_json::from_str(&header).unwrap();
+    let offset = |name: &str, end: usize| -> usize {
+        header_end + json[name]["data_offsets"][end].as_u64().unwrap() as usize
+    };
+    for name in ["w.scales", "embedding.scales"] {
+        for (scale, found) in [(0x7fc0_u16, "NaN"), (0x7f80, "inf"), (0x0001, "0.00000")] {
+            let mut wrong = bytes.clone();
+            wrong[offset(name, 0)..][..2].copy_from_slice(&scale.to_le_bytes());
+            refused(&wrong, &[name, "scale 0", found]);
+        }
+    }
+    // An odd number of codes: the half that is left must be zero.
+    for name in ["w.values", "embedding"] {
+        let mut wrong = bytes.clone();
+        wrong[offset(name, 1) - 1] |= 0x10;
+        refused(&wrong, &[name, "codes of 4 bits"]);
+    }
+    let edited = |from: &str, to: &str| {
+        assert!(header.contains(from) && from.len() == to.len(), "{header}");
+        let mut wrong = bytes.clone();
+        wrong[8..header_end].copy_from_slice(header.replace(from, to).as_bytes());
+        wrong
+    };
+    refused(
+        &edited("scales_block\\\":64", "scales_block\\\":32"),
+        &["scales of 32 columns", "64, 128, 256"],
+    );
+    refused(&edited("scales_block\\\":64", "scales_block\\\":0 "), &["scales of 0 columns"]);
+    refused(
+        &edited("\"scales_axis\\\":0,", "\"scales_axis\\\":1,"),
+        &["embedding.scales", "expected [9, 1]"],
+    );
+    refused(
+        &edited("\"shape\":[3,1]", "\"shape\":[1,3]"),
+        &["scales", "shape is [1, 3], expected [3, 1]"],
+    );
+    refused(&edited("\"scales_block\\\"", "\"scales_blocc\\\""), &["scales_blocc"]);
+
+    let mut other = file.clone();
+    if let Some(Entry::Packed(entry)) = other.entries.get_mut("w") {
+        entry.scales = Some(Scales::new(Integers::Int4, 9, 32, vec![1.0; 3]));
+    }
+    assert!(other.to_bytes().unwrap_err().to_string().contains("scales of 32 columns"));
+    if let Some(Entry::Packed(entry)) = other.entries.get_mut("w") {
+        entry.scales = Some(Scales::new(Integers::Int4, 9, 64, vec![0.1; 3]));
+    }
+    assert!(other.to_bytes().unwrap_err().to_string().contains("scale 0 is 0.1"));
 }
 
 #[test]

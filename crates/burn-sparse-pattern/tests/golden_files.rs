@@ -1,4 +1,4 @@
-//! Files of versions 1 and 2, compared byte by byte: a file that was written once must stay readable forever.
+//! Files of all versions, compared byte by byte: a file that was written once must stay readable forever.
 //!
 //! `BLESS=1 cargo test --test golden_files` rewrites them, which only a new version of the format may
 //! require. A reader in another language, written from the specification alone, reads the same files
@@ -6,7 +6,9 @@
 
 use std::path::PathBuf;
 
-use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, PackedFile, Scales, View};
+use burn_sparse_pattern::format::{
+    DenseScales, Entry, FloatType, Integers, PackedEntry, PackedFile, View,
+};
 use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
 
 const ROWS: usize = 6;
@@ -35,16 +37,16 @@ fn golden(pattern: &str, float: FloatType) -> PackedFile {
     }
 }
 
-/// Returns the file in 8 bits: of the packed weight, and of a dense embedding.
-fn golden_in_8_bits(pattern: &str) -> PackedFile {
+/// Returns the file of integers: of the packed weight, and of a dense embedding.
+fn golden_as(integers: Integers, pattern: &str) -> PackedFile {
     let mut file = golden(pattern, FloatType::F32);
     if let Some(Entry::Packed(entry)) = file.entries.get_mut("fc.weight") {
-        let scales = entry.packed.scales();
+        let scales = entry.packed.scales(integers);
         entry.packed.round(&scales);
         entry.scales = Some(scales);
     }
     let (layer, shape, mut values) = ("Embedding".to_string(), vec![ROWS, COLS], weights());
-    let scales = Scales::choose(0, &shape, &values);
+    let scales = DenseScales::choose(integers, 0, &shape, &values);
     scales.round(&shape, &mut values);
     let (float, scales) = (FloatType::F32, Some(scales));
     let entry = Entry::Dense { layer, shape, values, float, scales };
@@ -87,16 +89,21 @@ fn every_layout_is_written_and_read_as_ever() {
         let found = compare(name, &golden(pattern, float));
         assert!(found.iter().zip(weights()).all(|(found, w)| *found == 0.0 || *found == w));
     }
-    for (name, pattern) in [
-        ("unstructured-int8", "unstructured"),
-        ("balanced-int8", "balanced(block=4)"),
-        ("shfl-bw-int8", "shfl-bw(vector=4,equal_groups=false)"),
-        ("hinm-int8", "hinm(vector=3,keep=1,of=2)"),
-    ] {
-        let found = compare(name, &golden_in_8_bits(pattern));
-        // Half a step of the largest weight.
-        let near = |found: f32, weight: f32| found == 0.0 || (found - weight).abs() <= 3.75 / 254.0;
-        assert!(found.iter().zip(weights()).all(|(found, weight)| near(*found, weight)), "{name}");
+    // Half a step of the largest weight; or of the largest distance of two levels, and of a block's largest weight at that.
+    for (integers, suffix, off) in
+        [(Integers::Int8, "int8", 3.75 / 254.0), (Integers::Int4, "int4", 3.75 * 26.0 / 254.0)]
+    {
+        for (layout, pattern) in [
+            ("unstructured", "unstructured"),
+            ("balanced", "balanced(block=4)"),
+            ("shfl-bw", "shfl-bw(vector=4,equal_groups=false)"),
+            ("hinm", "hinm(vector=3,keep=1,of=2)"),
+        ] {
+            let name = format!("{layout}-{suffix}");
+            let found = compare(&name, &golden_as(integers, pattern));
+            let near = |found: f32, weight: f32| found == 0.0 || (found - weight).abs() <= off;
+            assert!(found.iter().zip(weights()).all(|(found, w)| near(*found, w)), "{name}");
+        }
     }
 }
 

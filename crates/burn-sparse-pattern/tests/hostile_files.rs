@@ -158,7 +158,7 @@ refuses! {
     a_parameter_of_another_type: header_with("\"dtype\":\"F32\"", "\"dtype\":\"I32\"") => "tensor b: type is I32, expected [F32, F16, BF16]";
     a_parameter_of_another_shape: header_with(r#"\"shape\":[2]"#, r#"\"shape\":[1,2]"#) => "tensor b: shape is [2], expected [1, 2]";
     no_version: header_with(r#""burn-sparse.version":"1""#, r#""x":"1""#) => "metadata `burn-sparse.version` is missing, expected `1`";
-    an_unknown_version: header_with(r#""burn-sparse.version":"1""#, r#""burn-sparse.version":"3""#) => "metadata `burn-sparse.version` is `3`, expected `1` or `2`";
+    an_unknown_version: header_with(r#""burn-sparse.version":"1""#, r#""burn-sparse.version":"4""#) => "metadata `burn-sparse.version` is `4`, expected `1`, `2` or `3`";
     no_description: header_with("burn-sparse.tensors", "tensors") => "metadata `burn-sparse.tensors` is missing";
     an_unknown_key: header_with(r#"\"layer\""#, r#"\"magic\":1,\"layer\""#) => "unknown field `magic`";
     a_parameter_without_a_tensor: header_with(r#"{\"b\":"#, r#"{\"a\":{\"layer\":\"Linear\",\"shape\":[2]},\"b\":"#) => "tensor a: is missing";

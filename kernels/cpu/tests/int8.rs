@@ -1,9 +1,10 @@
-//! Kernels of weights and inputs in 8 bits have exact sums, on every instruction set of this CPU.
+//! Kernels of weights in 8 or 4 bits and inputs in 8 bits have exact sums, on every instruction set of this CPU.
 
 mod support;
 
 use burn_sparse_cpu::int8::{ByteIsa, ByteWeight, run};
 use burn_sparse_cpu::{Activation, Store};
+use burn_sparse_pattern::format::{DenseScales, Integers, LEVELS, Scales};
 use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
 
 use support::noise;
@@ -12,9 +13,9 @@ use support::noise;
 const STRETCH: usize = 256;
 
 /// Returns the scales that make the largest value of every row 127.
-fn scales(values: &[f32], cols: usize) -> Vec<f32> {
+fn scales(values: &[f32], cols: usize) -> Scales {
     let largest = |row: &[f32]| row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-    values.chunks(cols).map(|row| largest(row) / 127.0).collect()
+    Scales::of_rows(values.chunks(cols).map(|row| largest(row) / 127.0).collect())
 }
 
 /// Returns the largest magnitude of the stretch of every input.
@@ -46,10 +47,10 @@ fn exact(weight: &ByteWeight, x: &[f32], bias: &[f32]) -> Vec<f64> {
 }
 
 /// Asserts that a weight agrees with exact sums on every instruction set, and with the unrounded product within the bound of
-/// rounding: half a step of each factor times the sum of the other's magnitudes.
-fn assert_agrees(name: &str, weight: &ByteWeight, values: &[f32]) {
+/// rounding: half a step of each factor times the sum of the other's magnitudes. A step of a level is the distance to the next.
+fn assert_agrees(name: &str, weight: &ByteWeight, values: &[f32], scales: &Scales) {
     let (rows, cols) = (weight.rows(), weight.cols());
-    let (bias, scales) = (noise(rows, 9), scales(values, cols));
+    let (bias, stored) = (noise(rows, 9), weight.unpack());
     for n in [1, 2, 3, 5, 8, 9, 16, 33] {
         let x = noise(n * cols, 5);
         let exact = exact(weight, &x, &bias);
@@ -69,17 +70,35 @@ fn assert_agrees(name: &str, weight: &ByteWeight, values: &[f32]) {
                 let inputs = &x[token * cols..(token + 1) * cols];
                 let weights = &values[row * cols..(row + 1) * cols];
                 let (mut product, mut bound) = (f64::from(bias[row]), 1e-4);
-                let kept = inputs.iter().zip(largest(inputs)).zip(weights);
-                for ((&x, largest), &w) in kept.filter(|(_, w)| **w != 0.0) {
+                let kept = inputs.iter().zip(largest(inputs)).zip(weights).enumerate();
+                for (col, ((&x, largest), &w)) in kept.filter(|(_, (_, w))| **w != 0.0) {
                     let step = f64::from(largest) / 127.0;
                     product += f64::from(x) * f64::from(w);
-                    bound += 0.5 * step * f64::from(w.abs())
-                        + 0.5 * f64::from(scales[row]) * (f64::from(x.abs()) + 0.5 * step);
+                    let off = match scales.integers() {
+                        Integers::Int8 => 0.5 * f64::from(scales.at(row, col)),
+                        Integers::Int4 => {
+                            off_level(w, stored[row * cols + col], scales.at(row, col))
+                        }
+                    };
+                    bound +=
+                        0.5 * step * f64::from(w.abs()) + off * (f64::from(x.abs()) + 0.5 * step);
                 }
                 assert!((f64::from(*y) - product).abs() <= bound, "{at}: {y} {product} ± {bound}");
             }
         }
     }
+}
+
+/// Returns the distance of a value from its level, after asserting that no level is nearer.
+fn off_level(value: f32, stored: f32, scale: f32) -> f64 {
+    let distance = |stored: f32| f64::from((value - stored).abs());
+    let nearest = LEVELS.map(|level| distance(f32::from(level) * scale));
+    let nearest = nearest.into_iter().fold(f64::INFINITY, f64::min);
+    assert!(
+        distance(stored) <= nearest * (1.0 + 1e-6),
+        "{value} is stored as {stored}, scale {scale}"
+    );
+    nearest
 }
 
 fn pruned(pattern: &Pattern, rows: usize, cols: usize, sparsity: f64) -> (Packed, Vec<f32>) {
@@ -119,8 +138,11 @@ fn kernels_of_every_pattern_agree_with_exact_sums_on_every_instruction_set() {
         let parsed: Pattern = pattern.parse().unwrap();
         for (rows, cols) in [(64, 96), (37, 61), (33, 31), (100, 200), (16, 600)] {
             let (packed, values) = pruned(&parsed, rows, cols, 0.5);
-            let weight = ByteWeight::packed(&packed, &scales(&values, cols));
-            assert_agrees(&format!("{pattern} {rows}x{cols}"), &weight, &values);
+            for scales in [scales(&values, cols), packed.scales(Integers::Int4)] {
+                let weight = ByteWeight::packed(&packed, &scales);
+                let name = format!("{pattern} {rows}x{cols} {:?}", scales.integers());
+                assert_agrees(&name, &weight, &values, &scales);
+            }
         }
     }
 }
@@ -129,8 +151,37 @@ fn kernels_of_every_pattern_agree_with_exact_sums_on_every_instruction_set() {
 fn dense_weights_agree_with_exact_sums_on_every_instruction_set() {
     for (rows, cols) in [(1, 1), (16, 4), (31, 33), (64, 700), (97, 7)] {
         let values = noise(rows * cols, 3);
-        let weight = ByteWeight::dense((rows, cols), &values, &scales(&values, cols));
-        assert_agrees(&format!("dense {rows}x{cols}"), &weight, &values);
+        let chosen = DenseScales::choose(Integers::Int4, 0, &[rows, cols], &values).scales;
+        for scales in [scales(&values, cols), chosen] {
+            let weight = ByteWeight::dense((rows, cols), &values, &scales);
+            let name = format!("dense {rows}x{cols} {:?}", scales.integers());
+            assert_agrees(&name, &weight, &values, &scales);
+        }
+    }
+}
+
+#[test]
+fn blocks_of_32_to_256_columns_have_scales_of_their_own() {
+    let (rows, cols) = (48, 700);
+    let (packed, kept) = pruned(&"shfl-bw(vector=16)".parse().unwrap(), rows, cols, 0.75);
+    let (looked_up, rows_kept) = pruned(&Pattern::balanced(32), rows, cols, 0.75);
+    let dense = noise(rows * cols, 3);
+    for block in [32, 64, 128, 256] {
+        let blocks = cols.div_ceil(block);
+        // Of either sign, and of magnitudes that no other block has.
+        let scale =
+            |at: usize| 2.0_f32.powi(at as i32 % 3 - 8) * if at % 2 == 0 { 1.0 } else { -1.0 };
+        let scales =
+            Scales::new(Integers::Int4, cols, block, (0..rows * blocks).map(scale).collect());
+        let name = |form: &str| format!("{form}, blocks of {block}");
+        let weight = ByteWeight::dense((rows, cols), &dense, &scales);
+        assert_agrees(&name("dense"), &weight, &dense, &scales);
+        if block == 32 {
+            continue;
+        }
+        assert_agrees(&name("groups"), &ByteWeight::packed(&packed, &scales), &kept, &scales);
+        let weight = ByteWeight::packed(&looked_up, &scales);
+        assert_agrees(&name("rows"), &weight, &rows_kept, &scales);
     }
 }
 
@@ -139,14 +190,18 @@ fn extreme_values_do_not_saturate() {
     let (rows, cols) = (32, 4096);
     for (w, x) in [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)] {
         let (values, x) = (vec![w; rows * cols], vec![x; 9 * cols]);
-        let dense = ByteWeight::dense((rows, cols), &values, &vec![1.0 / 127.0; rows]);
+        let rows_scales = Scales::of_rows(vec![1.0 / 127.0; rows]);
+        let blocks = vec![-1.0 / 128.0; rows * cols / 64];
+        let levels = Scales::new(Integers::Int4, cols, 64, blocks);
+        let dense = ByteWeight::dense((rows, cols), &values, &rows_scales);
         let mask = Mask::from_bytes(rows, cols, &vec![1; rows * cols]).unwrap();
         let packed = Packed::pack(&Pattern::Unstructured {}, &values, &mask, None).unwrap();
-        let looked_up = ByteWeight::packed(&packed, &vec![1.0 / 127.0; rows]);
+        let looked_up = ByteWeight::packed(&packed, &rows_scales);
+        let in_levels = ByteWeight::packed(&packed, &levels);
         for isa in ByteIsa::available() {
-            for weight in [&dense, &looked_up] {
+            for weight in [&dense, &looked_up, &in_levels] {
                 let store = Store { bias: None, activation: Activation::None };
-                let expected = w * x[0] * cols as f32;
+                let expected = weight.unpack()[0] * x[0] * cols as f32;
                 for y in run(isa, weight, &x, store) {
                     assert!((y - expected).abs() < 1e-2, "{}: {y} {expected}", isa.name());
                 }
@@ -179,17 +234,17 @@ fn a_token_that_is_not_finite_spoils_only_its_own_outputs() {
 fn stacked_weights_compute_the_outputs_of_their_parts() {
     for pattern in ["balanced(block=32)", "shfl-bw(vector=32)", "shfl-bw(vector=8)"] {
         let parsed: Pattern = pattern.parse().unwrap();
-        let parts: Vec<ByteWeight> = [64, 40, 33]
-            .iter()
-            .map(|&rows| {
-                let (packed, values) = pruned(&parsed, rows, 96, 0.5);
-                ByteWeight::packed(&packed, &scales(&values, 96))
-            })
-            .collect();
-        let stacked = ByteWeight::stack(&parts.iter().collect::<Vec<_>>()).unwrap();
-        let store = Store { bias: None, activation: Activation::Gelu };
-        let (x, isa) = (noise(96, 5), ByteIsa::detect());
-        let apart: Vec<f32> = parts.iter().flat_map(|part| run(isa, part, &x, store)).collect();
-        assert_eq!(run(isa, &stacked, &x, store), apart, "{pattern}");
+        let packed = [64, 40, 33].map(|rows| pruned(&parsed, rows, 96, 0.5).0);
+        let [in_8, in_4] = [Integers::Int8, Integers::Int4].map(|integers| {
+            packed.each_ref().map(|packed| ByteWeight::packed(packed, &packed.scales(integers)))
+        });
+        for parts in [&in_8, &in_4] {
+            let stacked = ByteWeight::stack(&parts.iter().collect::<Vec<_>>()).unwrap();
+            let store = Store { bias: None, activation: Activation::Gelu };
+            let (x, isa) = (noise(96, 5), ByteIsa::detect());
+            let apart: Vec<f32> = parts.iter().flat_map(|part| run(isa, part, &x, store)).collect();
+            assert_eq!(run(isa, &stacked, &x, store), apart, "{pattern}");
+        }
+        assert_eq!(ByteWeight::stack(&[&in_8[0], &in_4[0]]), None);
     }
 }

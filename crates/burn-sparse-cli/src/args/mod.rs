@@ -31,6 +31,8 @@ pub(crate) enum Values {
     Bf16,
     /// 8 bits for weights, and for the inputs that they are multiplied with. CPU only.
     W8a8,
+    /// 4 bits for weights of linear layers, 8 for embeddings and for inputs. CPU only.
+    W4a8,
 }
 
 impl From<Values> for ValueType {
@@ -40,6 +42,7 @@ impl From<Values> for ValueType {
             Values::F16 => FloatType::F16.into(),
             Values::Bf16 => FloatType::BF16.into(),
             Values::W8a8 => Self::Int8,
+            Values::W4a8 => Self::Int4,
         }
     }
 }

@@ -61,8 +61,8 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     }
     for Layer { name, pattern, packed, values, .. } in layers {
         let values = arguments.compute.values.map_or(values, ValueType::from);
-        if arguments.training && values == ValueType::Int8 {
-            return Err(BadUsage("--values w8a8: training needs floats".into()).into());
+        if arguments.training && !matches!(values, ValueType::Float(_)) {
+            return Err(BadUsage("--values w8a8 and w4a8: training needs floats".into()).into());
         }
         let bench = Bench::new(&packed, pattern, values, &device);
         for &batch in &arguments.batch {
@@ -127,10 +127,7 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
                 name: Some(name.to_string()),
                 pattern: entry.pattern,
                 packed: entry.packed.clone(),
-                values: match entry.scales {
-                    Some(_) => ValueType::Int8,
-                    None => entry.float.into(),
-                },
+                values: entry.value_type(),
                 is_convolution: matches!(entry.view, View::Conv { .. }),
             })
             .collect();

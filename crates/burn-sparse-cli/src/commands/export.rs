@@ -18,7 +18,8 @@ pub(crate) struct ExportArguments {
     /// The names and orientation of dense weights [default: burn].
     #[arg(long, value_enum)]
     pub(crate) layout: Option<Layout>,
-    /// The type of the values [default: as they are]; w8a8 stores linear layers and embeddings in 8 bits.
+    /// The type of the values [default: as they are]; w8a8 stores linear layers and embeddings in 8 bits, w4a8 linear
+    /// layers in 4.
     #[arg(long, value_enum)]
     pub(crate) values: Option<Values>,
     /// The file to write; a folder with --layout huggingface.
@@ -27,11 +28,11 @@ pub(crate) struct ExportArguments {
 }
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
-    if arguments.values == Some(Values::W8a8) && arguments.format != ExportFormat::Packed {
-        return Err(BadUsage(
-            "--values w8a8 needs --format packed: the other forms hold floats".into(),
-        )
-        .into());
+    if matches!(arguments.values, Some(Values::W8a8 | Values::W4a8))
+        && arguments.format != ExportFormat::Packed
+    {
+        let reason = "--values w8a8 and w4a8 need --format packed: the other forms hold floats";
+        return Err(BadUsage(reason.into()).into());
     }
     if arguments.layout == Some(Layout::Huggingface) {
         return export_folder(arguments);

@@ -3,7 +3,7 @@ use burn_sparse_run::Metric;
 use burn_sparse_run::run::Results;
 use serde::Serialize;
 
-/// Metrics in f32 of a model in 8 bits, as its run recorded them: pruning's loss without that of quantization.
+/// Metrics in f32 of a model in 8 or 4 bits, as its run recorded them: pruning's loss without that of quantization.
 #[derive(Debug, Serialize)]
 pub(crate) struct InF32 {
     /// Metric of the pruned model.
@@ -14,10 +14,10 @@ pub(crate) struct InF32 {
 }
 
 impl InF32 {
-    /// Returns what the checkpoint's run recorded; `None` if its values are not in 8 bits.
+    /// Returns what the checkpoint's run recorded; `None` if its values are floats.
     pub(crate) fn of(checkpoint: &Checkpoint) -> Option<Self> {
-        let in_8_bits = checkpoint.packed().any(|(_, entry)| entry.scales.is_some());
-        let results = Results::of(checkpoint).filter(|_| in_8_bits)?;
+        let rounded = checkpoint.packed().any(|(_, entry)| entry.scales.is_some());
+        let results = Results::of(checkpoint).filter(|_| rounded)?;
         Some(Self { pruned: results.metric, dense: results.dense_metric })
     }
 

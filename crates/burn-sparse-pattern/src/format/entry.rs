@@ -1,4 +1,4 @@
-use super::{FloatType, Scales, ValueType, View};
+use super::{DenseScales, FloatType, Scales, ValueType, View};
 use crate::{Packed, Pattern};
 
 /// One parameter of a file.
@@ -14,8 +14,8 @@ pub enum Entry {
         values: Vec<f32>,
         /// Type of the values in the file, unless they have scales.
         float: FloatType,
-        /// Scales of values that the file stores in 8 bits; the values are multiples of them.
-        scales: Option<Scales>,
+        /// Scales of values that the file stores as integers; the values are multiples of them.
+        scales: Option<DenseScales>,
     },
     /// Pruned weight.
     Packed(PackedEntry),
@@ -34,8 +34,8 @@ pub struct PackedEntry {
     pub packed: Packed,
     /// Type of the values in the file, unless they have scales.
     pub float: FloatType,
-    /// Scales of the rows if the file stores values in 8 bits; the values are multiples of them.
-    pub scales: Option<Vec<f32>>,
+    /// Scales of values that the file stores as integers; the values are multiples of them.
+    pub scales: Option<Scales>,
 }
 
 impl Entry {
@@ -73,10 +73,20 @@ impl Entry {
 
     /// Returns the type of the values in the file.
     pub fn value_type(&self) -> ValueType {
-        let scaled = match self {
-            Self::Dense { scales, .. } => scales.is_some(),
-            Self::Packed(entry) => entry.scales.is_some(),
-        };
-        if scaled { ValueType::Int8 } else { self.float().into() }
+        match self {
+            Self::Dense { scales: Some(scales), .. } => scales.scales.integers().into(),
+            Self::Dense { float, .. } => (*float).into(),
+            Self::Packed(entry) => entry.value_type(),
+        }
+    }
+}
+
+impl PackedEntry {
+    /// Returns the type of the values in the file.
+    pub fn value_type(&self) -> ValueType {
+        match &self.scales {
+            Some(scales) => scales.integers().into(),
+            None => self.float.into(),
+        }
     }
 }

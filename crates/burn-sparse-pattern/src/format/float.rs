@@ -1,6 +1,8 @@
 use half::{bf16, f16};
 use safetensors::Dtype;
 
+use super::Integers;
+
 /// Float type of values in a file. In memory, values are `f32`, which represents all of these types
 /// exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,13 +16,24 @@ pub enum FloatType {
     BF16,
 }
 
-/// Type of stored values: floats, or integers of 8 bits with scales.
+/// Type of stored values: floats, or integers with scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     /// Floats.
     Float(FloatType),
     /// Integers from -127 to 127, times the scale of their row.
     Int8,
+    /// One of sixteen [levels](super::LEVELS), times the scale of their row and block of columns.
+    Int4,
+}
+
+impl From<Integers> for ValueType {
+    fn from(integers: Integers) -> Self {
+        match integers {
+            Integers::Int8 => Self::Int8,
+            Integers::Int4 => Self::Int4,
+        }
+    }
 }
 
 impl From<FloatType> for ValueType {
@@ -30,11 +43,12 @@ impl From<FloatType> for ValueType {
 }
 
 impl ValueType {
-    /// Returns the number of bytes per value.
-    pub fn width(self) -> usize {
+    /// Returns the number of bits per value.
+    pub fn bits(self) -> usize {
         match self {
-            Self::Float(float) => float.width(),
-            Self::Int8 => 1,
+            Self::Float(float) => 8 * float.width(),
+            Self::Int8 => 8,
+            Self::Int4 => 4,
         }
     }
 
@@ -45,6 +59,7 @@ impl ValueType {
             Self::Float(FloatType::F16) => "F16",
             Self::Float(FloatType::BF16) => "BF16",
             Self::Int8 => "I8",
+            Self::Int4 => "I4",
         }
     }
 }

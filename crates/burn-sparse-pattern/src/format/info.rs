@@ -7,7 +7,10 @@ use crate::Pattern;
 pub(super) const VERSION: &str = "1";
 
 /// Version of files with values in 8 bits.
-pub(super) const VERSION_WITH_SCALES: &str = "2";
+pub(super) const VERSION_INT8: &str = "2";
+
+/// Version of files with values in 4 bits.
+pub(super) const VERSION_INT4: &str = "3";
 
 pub(super) const VERSION_KEY: &str = "burn-sparse.version";
 pub(super) const TENSORS_KEY: &str = "burn-sparse.tensors";
@@ -20,9 +23,12 @@ pub(super) struct ParameterInfo {
     pub(super) shape: Vec<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) packed: Option<PackedInfo>,
-    /// Axis of the scales of a dense parameter in 8 bits.
+    /// Axis of the scales of a dense parameter that is stored as integers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scales_axis: Option<usize>,
+    /// Number of columns that share a scale of integers in 4 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scales_block: Option<usize>,
 }
 
 /// Metadata of a packed parameter.

@@ -2,7 +2,7 @@
 
 use safetensors::Dtype;
 
-use super::{Array, FloatType, FormatError, PackedEntry, ValueType};
+use super::{Array, FloatType, FormatError, PackedEntry, Scales};
 use crate::{
     BalancedPacked, GroupedPacked, HierarchicalPacked, Packed, Pattern, RowOrder,
     UnstructuredPacked,
@@ -11,7 +11,7 @@ use crate::{
 /// Returns the arrays of a packed parameter with the suffixes of their names.
 pub(super) fn arrays(entry: &PackedEntry) -> Vec<(&'static str, Array<'_>)> {
     let values = |shape, packed| match &entry.scales {
-        Some(scales) => Array::signed_bytes(shape, entry.packed.integers(scales)),
+        Some(scales) => scales.array(shape, entry.packed.integers(scales)),
         None => Array::floats(shape, packed, entry.float),
     };
     let mut arrays = match &entry.packed {
@@ -57,7 +57,7 @@ pub(super) fn arrays(entry: &PackedEntry) -> Vec<(&'static str, Array<'_>)> {
         }
     };
     if let Some(scales) = &entry.scales {
-        arrays.push(("scales", Array::floats(vec![scales.len()], scales, FloatType::F32)));
+        arrays.push(("scales", scales.as_array()));
     }
     arrays
 }
@@ -68,10 +68,10 @@ fn row_order(order: &RowOrder) -> Array<'_> {
 
 /// Access to the arrays of one parameter, each in the type that its layout requires.
 pub(super) trait Arrays {
-    /// Reads the values, integers as such, and their type.
-    fn values(&mut self) -> Result<(Vec<f32>, ValueType), FormatError>;
-    /// Reads the scales of as many rows.
-    fn scales(&mut self, rows: usize) -> Result<Vec<f32>, FormatError>;
+    /// Reads so many values, integers as such, and their type if they are floats.
+    fn values(&mut self, count: usize) -> Result<(Vec<f32>, Option<FloatType>), FormatError>;
+    /// Reads the scales of integers of a matrix of this size.
+    fn scales(&mut self, size: (usize, usize), is_packed: bool) -> Result<Scales, FormatError>;
     /// Reads ids stored as U16 or U32.
     fn ids(&mut self, suffix: &str) -> Result<Vec<u32>, FormatError>;
     /// Reads bytes.
@@ -93,24 +93,30 @@ pub(super) fn packed(
     pattern: &Pattern,
     kept: Option<usize>,
     arrays: &mut impl Arrays,
-) -> Result<(Packed, FloatType, Option<Vec<f32>>), FormatError> {
-    let (values, value_type) = arrays.values()?;
-    let packed = match *pattern {
+) -> Result<(Packed, FloatType, Option<Scales>), FormatError> {
+    let (packed, float) = match *pattern {
         Pattern::Unstructured {} => {
             let bitmask = arrays.bytes("bitmask")?;
-            UnstructuredPacked::new(shape.0, shape.1, bitmask, values).map(Packed::Unstructured)
+            let count = bitmask.iter().map(|byte| byte.count_ones() as usize).sum();
+            let (values, float) = arrays.values(count)?;
+            let packed = UnstructuredPacked::new(shape.0, shape.1, bitmask, values);
+            (packed.map(Packed::Unstructured), float)
         }
         Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {
             let kept = kept.ok_or_else(|| arrays.lacks("`kept`, the kept weights of a block"))?;
             let indices = arrays.bytes("indices")?;
-            BalancedPacked::new(shape, block, kept, values, indices).map(Packed::Balanced)
+            let (values, float) = arrays.values(indices.len())?;
+            let packed = BalancedPacked::new(shape, block, kept, values, indices);
+            (packed.map(Packed::Balanced), float)
         }
         Pattern::Hinm { vector, keep, of } => {
             let order = RowOrder::new(arrays.ids("row_order")?).map_err(|e| arrays.fail(e))?;
             let (columns, indices) = (arrays.ids("columns")?, arrays.bytes("indices")?);
+            let (values, float) = arrays.values(indices.len())?;
             let inner = (keep, of);
-            HierarchicalPacked::new(shape, vector, inner, columns, order, values, indices)
-                .map(Packed::Hierarchical)
+            let packed =
+                HierarchicalPacked::new(shape, vector, inner, columns, order, values, indices);
+            (packed.map(Packed::Hierarchical), float)
         }
         Pattern::VectorWise { vector, .. }
         | Pattern::ShflBw { vector, .. }
@@ -121,16 +127,18 @@ pub(super) fn packed(
             };
             let (offsets, order) = (optional("group_offsets")?, optional("row_order")?);
             let order = order.map(RowOrder::new).transpose().map_err(|e| arrays.fail(e))?;
-            GroupedPacked::new(shape, vector, columns, offsets, order, values).map(Packed::Grouped)
+            let (values, float) = arrays.values(columns.len().saturating_mul(vector))?;
+            let packed = GroupedPacked::new(shape, vector, columns, offsets, order, values);
+            (packed.map(Packed::Grouped), float)
         }
     };
     let mut packed = packed.map_err(|error| arrays.fail(error))?;
     packed.check(pattern).map_err(|error| arrays.fail(error))?;
-    Ok(match value_type {
-        ValueType::Float(float) => (packed, float, None),
-        ValueType::Int8 => {
-            let scales = arrays.scales(shape.0)?;
-            packed.map_values(|row, integer| integer * scales[row]);
+    Ok(match float {
+        Some(float) => (packed, float, None),
+        None => {
+            let scales = arrays.scales(shape, true)?;
+            packed.map_values(|row, col, integer| scales.value(row, col, integer));
             (packed, FloatType::F32, Some(scales))
         }
     })

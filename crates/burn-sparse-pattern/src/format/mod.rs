@@ -1,7 +1,7 @@
 //! Checkpoint format: safetensors files of packed and dense parameters, read and written without a
 //! tensor library.
 //!
-//! # Format, versions 1 and 2
+//! # Format, versions 1 to 3
 //!
 //! A checkpoint is a [safetensors](https://github.com/huggingface/safetensors) file. All numbers are
 //! little-endian.
@@ -15,7 +15,7 @@
 //!                 │
 //!                 ├─ "NAME": {"dtype", "shape", "data_offsets": [from, to]}, one for each array
 //!                 └─ "__metadata__": strings
-//!                      ├─ "burn-sparse.version": "1"; "2" if values are stored in 8 bits
+//!                      ├─ "burn-sparse.version": "1"; "2" with values in 8 bits, "3" in 4
 //!                      ├─ "burn-sparse.tensors": JSON, one entry for each parameter P
 //!                      │    "P": {"layer": "Linear", "shape": [stored shape],
 //!                      │          "packed": {"pattern", "view", "sparsity", "mask_hash", "kept"}}
@@ -47,8 +47,8 @@
 //!
 //! | field | type | range |
 //! |---|---|---|
-//! | values | F32, F16, BF16 or, in version 2, I8 | any; kept zeros are stored; I8 from -127 to 127 |
-//! | scales | F32 `[rows]` | zero or normal and positive; with I8 values only |
+//! | values | F32, F16, BF16, from version 2 on I8, in version 3 U8 | any; kept zeros are stored; I8 from -127 to 127 |
+//! | scales | F32 `[rows]` of I8, BF16 `[rows, ⌈cols/block⌉]` of U8 | zero or normal; positive with I8 |
 //! | id | U16 if all ids are below 2^16 (`cols` or `rows` up to 65 536), else U32 | below `cols` or `rows` |
 //! | `pattern` | `{"kind": …}` as in a recipe | see [`Pattern`](crate::Pattern) |
 //! | `view` | `{"linear": {"rows", "cols"}}` or `{"conv": {"rows", "channels", "kernel"}}` | `rows·cols` below 2^32 |
@@ -62,6 +62,10 @@
 //! Values in 8 bits are integers: a weight is its integer times the scale of its row, in f32. The scales of a packed `P` are
 //! the array `P.scales`, one for every row of the matrix. A dense `P` may be stored so, too: its description has
 //! `"scales_axis"`, the axis of the stored shape whose indices are the rows. A reader may also round inputs to 8 bits.
+//!
+//! Values in 4 bits are sixteen integers, [`LEVELS`], times a scale that every `block` neighbouring columns of a row share: the
+//! description of `P` has `"scales_block"`, 64, 128, 256 or, if it is dense, 32. The array of values is U8 `[⌈n/2⌉]`: the codes of two of the `n` values
+//! a byte, the first in the lower half, in the order of the layout; the half that is left is zero.
 //!
 //! A reader rejects other versions, unknown keys in the description of a parameter, arrays that belong
 //! to no parameter or to two, duplicate names, ids out of range or out of order, row orders that are
@@ -109,7 +113,7 @@ pub use entry::{Entry, PackedEntry};
 pub use error::FormatError;
 pub use float::{FloatType, ValueType};
 pub use packed_file::PackedFile;
-pub use scales::{Scales, integer, scale};
+pub use scales::{DenseScales, Integers, LEVELS, Rounding, Scales, integer, level_code, scale};
 pub use source::Source;
 pub use view::View;
 pub use write::write_parameters;

@@ -8,13 +8,13 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 
 use super::info::{
-    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY, VERSION_WITH_SCALES,
+    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_INT4, VERSION_INT8, VERSION_KEY,
 };
 use super::layouts::{self, Arrays, IDS};
 use super::unique::Unique;
 use super::{
-    Entry, FloatType, FormatError, PackedEntry, PackedFile, Safetensors, Scales, Source, ValueType,
-    plausible, scales,
+    DenseScales, Entry, FloatType, FormatError, Integers, PackedEntry, PackedFile, Safetensors,
+    Scales, Source, plausible, scales,
 };
 use crate::{Pattern, PatternError};
 
@@ -46,9 +46,10 @@ impl<S: Source> Reader<S> {
     fn read(self) -> Result<PackedFile, FormatError> {
         let mut metadata = self.file.metadata().clone();
         let version = metadata.remove(VERSION_KEY);
-        if ![Some(VERSION), Some(VERSION_WITH_SCALES)].contains(&version.as_deref()) {
+        let known = [VERSION, VERSION_INT8, VERSION_INT4];
+        if !version.as_deref().is_some_and(|version| known.contains(&version)) {
             let found = version.map_or("missing".into(), |version| format!("`{version}`"));
-            let expected = format!("`{VERSION}` or `{VERSION_WITH_SCALES}`");
+            let expected = format!("`{VERSION}`, `{VERSION_INT8}` or `{VERSION_INT4}`");
             return Err(wrong_metadata(VERSION_KEY, found, expected));
         }
         let Some(text) = metadata.remove(TENSORS_KEY) else {
@@ -67,7 +68,8 @@ impl<S: Source> Reader<S> {
             .0
             .into_par_iter()
             .map(|(name, info)| {
-                let arrays = Tensors { file: &self.file, tensors: &tensors, name: &name };
+                let block = info.scales_block;
+                let arrays = Tensors { file: &self.file, tensors: &tensors, name: &name, block };
                 let entry = entry(arrays, info)?;
                 Ok((name, entry))
             })
@@ -84,14 +86,17 @@ fn entry<S: Source>(
     mut tensors: Tensors<'_, S>,
     info: ParameterInfo,
 ) -> Result<Entry, FormatError> {
-    let ParameterInfo { layer, shape, packed, scales_axis } = info;
+    let ParameterInfo { layer, shape, packed, scales_axis, scales_block } = info;
     let Some(packed) = packed else {
         let found = tensors.take("")?;
-        if found.shape != shape {
+        if scales_block.is_none() && found.shape != shape {
             let reason = format!("shape is {:?}, expected {shape:?}", found.shape);
             return Err(FormatError::tensor(tensors.name, reason));
         }
         let Some(axis) = scales_axis else {
+            if scales_block.is_some() {
+                return Err(tensors.lacks("`scales_axis`, the axis of the scales"));
+            }
             let (values, float) = tensors.floats(found, tensors.name)?;
             return Ok(Entry::Dense { layer, shape, values, float, scales: None });
         };
@@ -99,8 +104,10 @@ fn entry<S: Source>(
             let reason = format!("its description has scales on axis {axis} of {shape:?}");
             return Err(FormatError::tensor(tensors.name, reason));
         };
-        let mut values = tensors.integers(found, tensors.name)?;
-        let scales = Scales { axis, values: tensors.scales(rows)? };
+        let count = shape.iter().try_fold(1_usize, |all, &size| all.checked_mul(size));
+        let mut values = tensors.integers(found, tensors.name, count.unwrap_or(usize::MAX))?;
+        let size = (rows, values.len() / rows.max(1));
+        let scales = DenseScales { axis, scales: tensors.scales(size, false)? };
         scales.multiply(&shape, &mut values);
         let (float, scales) = (FloatType::F32, Some(scales));
         return Ok(Entry::Dense { layer, shape, values, float, scales });
@@ -139,6 +146,8 @@ struct Tensors<'a, S> {
     /// All tensors of the file, each with a flag that is set once it has been taken.
     tensors: &'a BTreeMap<&'a str, (&'a TensorInfo, AtomicBool)>,
     name: &'a str,
+    /// Number of columns that share a scale of integers in 4 bits, if the values are such.
+    block: Option<usize>,
 }
 
 impl<'a, S: Source> Tensors<'a, S> {
@@ -164,12 +173,27 @@ impl<'a, S: Source> Tensors<'a, S> {
         Ok((self.file.floats(info, float)?, float))
     }
 
-    /// Reads values in 8 bits as the integers that they are.
-    fn integers(&self, info: &TensorInfo, name: &str) -> Result<Vec<f32>, FormatError> {
-        if info.dtype != Dtype::I8 {
-            return Err(wrong_type(name, info.dtype, &[Dtype::I8]));
+    /// Reads so many values in 8 or 4 bits as the integers that they are.
+    fn integers(
+        &self,
+        info: &TensorInfo,
+        name: &str,
+        count: usize,
+    ) -> Result<Vec<f32>, FormatError> {
+        let dtype = if self.block.is_some() { Dtype::U8 } else { Dtype::I8 };
+        if info.dtype != dtype {
+            return Err(wrong_type(name, info.dtype, &[dtype]));
         }
         let bytes = self.file.bytes(info)?;
+        if self.block.is_some() {
+            return scales::unpack_levels(&bytes, count).ok_or_else(|| {
+                let reason = format!(
+                    "{} bytes with codes of 4 bits, expected {count} codes and zeros after them",
+                    bytes.len()
+                );
+                FormatError::tensor(name, reason)
+            });
+        }
         let integers: &[i8] = bytemuck::cast_slice(&bytes);
         scales::check_integers(name, integers)?;
         Ok(integers.iter().copied().map(f32::from).collect())
@@ -177,24 +201,41 @@ impl<'a, S: Source> Tensors<'a, S> {
 }
 
 impl<S: Source> Arrays for Tensors<'_, S> {
-    fn values(&mut self) -> Result<(Vec<f32>, ValueType), FormatError> {
+    fn values(&mut self, count: usize) -> Result<(Vec<f32>, Option<FloatType>), FormatError> {
         let name = self.full_name("values");
         let info = self.take("values")?;
-        if info.dtype == Dtype::I8 {
-            return Ok((self.integers(info, &name)?, ValueType::Int8));
+        if info.dtype == Dtype::I8 || self.block.is_some() {
+            return Ok((self.integers(info, &name, count)?, None));
         }
         let (values, float) = self.floats(info, &name)?;
-        Ok((values, ValueType::Float(float)))
+        Ok((values, Some(float)))
     }
 
-    fn scales(&mut self, rows: usize) -> Result<Vec<f32>, FormatError> {
+    fn scales(
+        &mut self,
+        (rows, cols): (usize, usize),
+        is_packed: bool,
+    ) -> Result<Scales, FormatError> {
         let name = self.full_name("scales");
         let info = self.take("scales")?;
-        if info.dtype != Dtype::F32 {
-            return Err(wrong_type(&name, info.dtype, &[Dtype::F32]));
+        let float = if self.block.is_some() { FloatType::BF16 } else { FloatType::F32 };
+        if info.dtype != float.dtype() {
+            return Err(wrong_type(&name, info.dtype, &[float.dtype()]));
         }
-        let scales = self.file.floats(info, FloatType::F32)?;
-        scales::check(&name, &scales, rows)?;
+        let values = self.file.floats(info, float)?;
+        let scales = match self.block {
+            None => Scales::of_rows(values),
+            Some(block) => {
+                scales::check_block(&name, block, is_packed)?;
+                let expected = [rows, cols.div_ceil(block)];
+                if info.shape != expected {
+                    let reason = format!("shape is {:?}, expected {expected:?}", info.shape);
+                    return Err(FormatError::tensor(name, reason));
+                }
+                Scales::new(Integers::Int4, cols, block, values)
+            }
+        };
+        scales.check(&name, (rows, cols), is_packed)?;
         Ok(scales)
     }
 

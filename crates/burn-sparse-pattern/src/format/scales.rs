@@ -1,65 +1,287 @@
-//! Values in 8 bits: integers from -127 to 127, and a scale for every row.
+//! Values as integers, and their scales: one for every row, or for every block of columns of a row.
 
-use super::FormatError;
+use half::bf16;
+use rayon::prelude::*;
+
+use super::{Array, FloatType, FormatError};
 use crate::Packed;
 
 /// Largest magnitude of an integer.
 const MOST: f32 = 127.0;
 
-/// Scales of a dense parameter whose values are stored in 8 bits, one for every index of an axis.
+/// Integers of 4-bit values, by code: the levels that round values of a normal distribution with the least squared error (Lloyd,
+/// 1982), given a scale of either sign for every 32 of them.
+pub const LEVELS: [i8; 16] =
+    [-127, -101, -80, -62, -47, -34, -21, -10, 0, 12, 24, 36, 50, 65, 84, 109];
+
+/// Integers that stored values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Integers {
+    /// From -127 to 127, with a scale in f32 for every row.
+    Int8,
+    /// One of the 16 [`LEVELS`], with a scale in bf16 for every block of columns of a row.
+    Int4,
+}
+
+/// Block of all columns of a row.
+const ROW: usize = usize::MAX;
+
+/// Scales of the values of a `[rows, cols]` matrix that are stored as integers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scales {
-    /// Axis of the stored shape.
+    integers: Integers,
+    /// Number of neighbouring columns that share a scale.
+    block: usize,
+    /// Number of blocks of a row.
+    blocks: usize,
+    /// `[rows, blocks]`.
+    values: Vec<f32>,
+}
+
+/// Scales of a dense parameter, whose stored shape has the rows on an axis; the other axes are the columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DenseScales {
+    /// Axis of the rows.
     pub axis: usize,
-    /// One scale for every index of the axis.
-    pub values: Vec<f32>,
+    /// Scales of the matrix.
+    pub scales: Scales,
+}
+
+/// Rounding of values to multiples of a scale.
+#[derive(Debug, Clone, Copy)]
+pub struct Rounding {
+    integers: Integers,
+    scale: f32,
+}
+
+impl Rounding {
+    /// Returns the integer of a value.
+    #[inline]
+    pub fn integer(self, value: f32) -> i8 {
+        match self.integers {
+            Integers::Int8 => integer(value, self.scale),
+            Integers::Int4 => LEVELS[usize::from(code(value, self.scale))],
+        }
+    }
 }
 
 impl Scales {
-    /// Chooses the scales of dense values by [`scale`].
+    /// Creates scales `[rows, ⌈cols / block⌉]`; all columns are one block of integers in 8 bits.
+    ///
+    /// # Panics
+    /// Panics if blocks are empty, or the number of scales is not a multiple of the number of blocks.
+    pub fn new(integers: Integers, cols: usize, block: usize, values: Vec<f32>) -> Self {
+        let blocks = cols.div_ceil(block).max(1);
+        assert!(values.len().is_multiple_of(blocks), "{} scales of {blocks} blocks", values.len());
+        Self { integers, block, blocks, values }
+    }
+
+    /// Creates scales of integers in 8 bits, one for every row.
+    pub fn of_rows(values: Vec<f32>) -> Self {
+        Self { integers: Integers::Int8, block: ROW, blocks: 1, values }
+    }
+
+    /// Returns the kind of integers.
+    pub fn integers(&self) -> Integers {
+        self.integers
+    }
+
+    /// Returns the number of neighbouring columns that share a scale.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Returns all scales, `[rows, blocks]`.
+    pub fn as_slice(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.values.len() / self.blocks
+    }
+
+    /// Returns the scale of a value.
+    #[inline]
+    pub fn at(&self, row: usize, col: usize) -> f32 {
+        self.values[row * self.blocks + col / self.block]
+    }
+
+    /// Returns how the values of a row and block of columns are rounded, given one of the columns.
+    #[inline]
+    pub fn rounding(&self, row: usize, col: usize) -> Rounding {
+        Rounding { integers: self.integers, scale: self.at(row, col) }
+    }
+
+    /// Returns the value of an integer.
+    #[inline]
+    pub(super) fn value(&self, row: usize, col: usize, integer: f32) -> f32 {
+        let scale = self.at(row, col);
+        if scale == 0.0 { 0.0 } else { integer * scale }
+    }
+
+    #[inline]
+    fn rounded(&self, row: usize, col: usize, value: f32) -> f32 {
+        self.value(row, col, self.rounding(row, col).integer(value).into())
+    }
+
+    /// Chooses the scales of `kept` values, or of all of a dense matrix, which `visit` calls its argument with: row, column, value.
+    fn choose(
+        integers: Integers,
+        (rows, cols): (usize, usize),
+        kept: Option<usize>,
+        visit: impl FnOnce(&mut dyn FnMut(usize, usize, f32)),
+    ) -> Self {
+        let block = match integers {
+            Integers::Int8 => ROW,
+            Integers::Int4 => block(rows * cols, kept),
+        };
+        let mut found = Self::new(integers, cols, block, Vec::new());
+        let mut blocks = vec![Vec::new(); rows * found.blocks];
+        visit(&mut |row, col, value| blocks[row * found.blocks + col / block].push(value));
+        found.values = match integers {
+            Integers::Int8 => blocks.iter().map(|values| scale(values)).collect(),
+            Integers::Int4 => blocks.par_iter().map(|values| scale_of_levels(values)).collect(),
+        };
+        found
+    }
+
+    /// Returns the array of their integers.
+    pub(super) fn array<'a>(&self, shape: Vec<usize>, integers: Vec<i8>) -> Array<'a> {
+        match self.integers {
+            Integers::Int8 => Array::signed_bytes(shape, integers),
+            Integers::Int4 => {
+                let codes = pack_levels(&integers);
+                Array::bytes(vec![codes.len()], codes)
+            }
+        }
+    }
+
+    /// Returns the array of the scales.
+    pub(super) fn as_array(&self) -> Array<'_> {
+        match self.integers {
+            Integers::Int8 => Array::floats(vec![self.values.len()], &self.values, FloatType::F32),
+            Integers::Int4 => {
+                Array::floats(vec![self.rows(), self.blocks], &self.values, FloatType::BF16)
+            }
+        }
+    }
+
+    /// Refuses scales that a file must not have: of another number, not finite, so small that products with them lose bits, or,
+    /// of integers in 8 bits, negative.
+    pub(super) fn check(
+        &self,
+        name: &str,
+        (rows, cols): (usize, usize),
+        is_packed: bool,
+    ) -> Result<(), FormatError> {
+        let fail = |reason| Err(FormatError::tensor(name, reason));
+        let expected = match self.integers {
+            Integers::Int8 => rows,
+            Integers::Int4 => {
+                check_block(name, self.block, is_packed)?;
+                rows * cols.div_ceil(self.block)
+            }
+        };
+        if self.values.len() != expected {
+            return fail(format!("{} scales, expected {expected}", self.values.len()));
+        }
+        let (sign, exact): (_, fn(f32) -> bool) = match self.integers {
+            Integers::Int8 => ("positive ", |scale| scale > 0.0),
+            Integers::Int4 => ("", |scale| bf16::from_f32(scale).to_f32() == scale),
+        };
+        let fits = |scale: &f32| *scale == 0.0 || (scale.is_normal() && exact(*scale));
+        match self.values.iter().position(|scale| !fits(scale)) {
+            Some(at) => {
+                let found = self.values[at];
+                fail(format!("scale {at} is {found}, expected zero or a normal {sign}number"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns how many neighbouring columns share a scale if `kept` of `all` weights are kept, or the matrix is dense: those of 32
+/// kept weights, more or less.
+fn block(all: usize, kept: Option<usize>) -> usize {
+    let blocks = blocks(kept.is_some());
+    let wanted = (32 * all).div_ceil(kept.unwrap_or(all).max(1));
+    // The nearest by ratio.
+    let near = |&&block: &&usize| block * block * 2 >= wanted * wanted;
+    blocks.iter().find(near).copied().unwrap_or(MOST_COLUMNS)
+}
+
+/// Most columns that share a scale in 4 bits: as many as inputs do that are rounded to 8 bits.
+const MOST_COLUMNS: usize = 256;
+
+/// Returns the numbers of columns that may share a scale in 4 bits.
+pub(super) fn blocks(is_packed: bool) -> &'static [usize] {
+    const BLOCKS: [usize; 4] = [32, 64, 128, MOST_COLUMNS];
+    // Kernels for packed weights look inputs up among 64.
+    if is_packed { &BLOCKS[1..] } else { &BLOCKS }
+}
+
+/// Refuses another number of columns that share a scale.
+pub(super) fn check_block(name: &str, block: usize, is_packed: bool) -> Result<(), FormatError> {
+    let expected = blocks(is_packed);
+    if expected.contains(&block) {
+        return Ok(());
+    }
+    let reason = format!("scales of {block} columns, expected one of {expected:?}");
+    Err(FormatError::tensor(name, reason))
+}
+
+impl DenseScales {
+    /// Chooses the scales of dense values by [`scale`], or for the [`LEVELS`] by least squares.
     ///
     /// # Panics
     /// Panics if the shape does not have the axis or as many elements.
-    pub fn choose(axis: usize, shape: &[usize], values: &[f32]) -> Self {
+    pub fn choose(integers: Integers, axis: usize, shape: &[usize], values: &[f32]) -> Self {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "values of {shape:?}");
-        let mut rows = vec![Vec::new(); shape[axis]];
-        each(axis, shape, |at, row| rows[row].push(values[at]));
-        Self { axis, values: rows.iter().map(|row| scale(row)).collect() }
+        let size = (shape[axis], values.len() / shape[axis].max(1));
+        let scales = Scales::choose(integers, size, None, |put| {
+            each(axis, shape, |at, row, col| put(row, col, values[at]));
+        });
+        Self { axis, scales }
     }
 
-    /// Rounds dense values to the nearest multiples of their scales, from -127 to 127.
+    /// Rounds dense values to the nearest multiples of their scales.
     ///
     /// # Panics
     /// As [`Self::choose`].
     pub fn round(&self, shape: &[usize], values: &mut [f32]) {
-        each(self.axis, shape, |at, row| {
-            let scale = self.values[row];
-            values[at] = f32::from(integer(values[at], scale)) * scale;
+        each(self.axis, shape, |at, row, col| {
+            values[at] = self.scales.rounded(row, col, values[at]);
         });
     }
 
-    /// Multiplies integers by their scales.
+    /// Replaces integers by their values.
     pub(super) fn multiply(&self, shape: &[usize], integers: &mut [f32]) {
-        each(self.axis, shape, |at, row| integers[at] *= self.values[row]);
+        each(self.axis, shape, |at, row, col| {
+            integers[at] = self.scales.value(row, col, integers[at]);
+        });
     }
 
+    /// Returns the integers of values.
     pub(super) fn integers(&self, shape: &[usize], values: &[f32]) -> Vec<i8> {
         let mut integers = Vec::with_capacity(values.len());
-        each(self.axis, shape, |at, row| integers.push(integer(values[at], self.values[row])));
+        each(self.axis, shape, |at, row, col| {
+            integers.push(self.scales.rounding(row, col).integer(values[at]));
+        });
         integers
     }
 }
 
-/// Calls `apply` with every element, in order, and its index on an axis.
+/// Calls `apply` with every element, in order, its index on an axis, and its number among those of the same index.
 #[inline]
-fn each(axis: usize, shape: &[usize], mut apply: impl FnMut(usize, usize)) {
+fn each(axis: usize, shape: &[usize], mut apply: impl FnMut(usize, usize, usize)) {
     let product = |shape: &[usize]| shape.iter().product::<usize>();
     let (around, within) = (product(&shape[..axis]), product(&shape[axis + 1..]));
     let mut at = 0;
-    for _ in 0..around {
+    for before in 0..around {
         for row in 0..shape[axis] {
-            for _ in 0..within {
-                apply(at, row);
+            for after in 0..within {
+                apply(at, row, before * within + after);
                 at += 1;
             }
         }
@@ -67,25 +289,26 @@ fn each(axis: usize, shape: &[usize], mut apply: impl FnMut(usize, usize)) {
 }
 
 impl Packed {
-    /// Chooses a scale for every row by [`scale`].
-    pub fn scales(&self) -> Vec<f32> {
-        let mut rows = vec![Vec::new(); self.rows()];
-        self.visit(|row, _, value| rows[row].push(value));
-        rows.iter().map(|row| scale(row)).collect()
+    /// Chooses scales by [`scale`], or for the [`LEVELS`] by least squares.
+    pub fn scales(&self, integers: Integers) -> Scales {
+        let size = (self.rows(), self.cols());
+        Scales::choose(integers, size, Some(self.kept()), |put| self.visit(put))
     }
 
-    /// Rounds values to the nearest multiples of the scales of their rows, from -127 to 127.
+    /// Rounds values to the nearest multiples of their scales.
     ///
     /// # Panics
     /// Panics if there are fewer scales than rows.
-    pub fn round(&mut self, scales: &[f32]) {
-        self.map_values(|row, value| f32::from(integer(value, scales[row])) * scales[row]);
+    pub fn round(&mut self, scales: &Scales) {
+        self.map_values(|row, col, value| scales.rounded(row, col, value));
     }
 
-    pub(super) fn integers(&self, scales: &[f32]) -> Vec<i8> {
-        let scale = |row: Option<u32>| row.map_or(0.0, |row| scales[row as usize]);
-        let rows = self.value_rows().into_iter();
-        self.values().iter().zip(rows).map(|(&value, row)| integer(value, scale(row))).collect()
+    pub(super) fn integers(&self, scales: &Scales) -> Vec<i8> {
+        let integer = |(&value, place): (&f32, Option<(u32, u32)>)| match place {
+            Some((row, col)) => scales.rounding(row as usize, col as usize).integer(value),
+            None => 0,
+        };
+        self.values().iter().zip(self.value_places()).map(integer).collect()
     }
 }
 
@@ -102,9 +325,52 @@ pub fn integer(value: f32, scale: f32) -> i8 {
     (found.clamp(-MOST, MOST) + ROUNDER).to_bits() as i8
 }
 
+/// Code of the level zero.
+const ZERO: u8 = 8;
+
+/// Returns the code of the level nearest to a value, that of zero for what is no number.
+#[inline]
+fn code(value: f32, scale: f32) -> u8 {
+    let found = value / scale;
+    if scale == 0.0 || found.is_nan() { ZERO } else { nearest(found) }
+}
+
+/// Returns the code of the level nearest to a number.
+#[inline(always)]
+fn nearest(number: f32) -> u8 {
+    let above = |pair: &[i8]| 2.0 * number > f32::from(pair[0]) + f32::from(pair[1]);
+    // A sum of comparisons, which compilers turn into vectors.
+    LEVELS.windows(2).map(|pair| u8::from(above(pair))).sum()
+}
+
+/// Returns the code of a level.
+///
+/// # Panics
+/// Panics for any other integer.
+pub fn level_code(level: i8) -> u8 {
+    LEVELS.binary_search(&level).expect("one of the levels") as u8
+}
+
+/// Packs the codes of levels, two a byte, the first in the lower half.
+pub(super) fn pack_levels(levels: &[i8]) -> Vec<u8> {
+    let pair =
+        |pair: &[i8]| level_code(pair[0]) | pair.get(1).map_or(0, |&high| level_code(high) << 4);
+    levels.chunks(2).map(pair).collect()
+}
+
+/// Returns so many levels from the codes that [`pack_levels`] writes, `None` if there are more or fewer.
+pub(super) fn unpack_levels(bytes: &[u8], count: usize) -> Option<Vec<f32>> {
+    let padded = count % 2 == 1 && bytes.last().is_some_and(|last| last >> 4 != 0);
+    if bytes.len() != count.div_ceil(2) || padded {
+        return None;
+    }
+    let codes = bytes.iter().flat_map(|byte| [byte & 0xf, byte >> 4]);
+    Some(codes.take(count).map(|code| LEVELS[usize::from(code)].into()).collect())
+}
+
 /// Returns the scale that rounds values with the smallest squared error, of those that clip none to a quarter of the largest.
 pub fn scale(values: &[f32]) -> f32 {
-    let largest = values.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    let largest = largest(values);
     let whole = largest / MOST;
     if !whole.is_normal() {
         return 0.0;
@@ -131,24 +397,37 @@ pub fn scale(values: &[f32]) -> f32 {
 /// Scales that are tried below the one that clips nothing.
 const STEPS: usize = 10;
 
-/// Refuses scales that a file must not have: of another number, negative, not finite, or so small that products with them
-/// lose bits.
-pub(super) fn check(name: &str, scales: &[f32], rows: usize) -> Result<(), FormatError> {
-    if scales.len() != rows {
-        let reason = format!("{} scales, expected {rows}", scales.len());
-        return Err(FormatError::tensor(name, reason));
+fn largest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0_f32, |most, value| most.max(value.abs()))
+}
+
+/// Returns the scale, of either sign, that rounds values to the [`LEVELS`] with the smallest squared error found. Every assignment
+/// of levels has a best scale, so assignments by 24 scales are tried.
+fn scale_of_levels(values: &[f32]) -> f32 {
+    let whole = largest(values) / MOST;
+    let mut best = (f32::INFINITY, 0.0);
+    // A tenth of its smallest multiple must be representable, too.
+    if !(whole * 0.1).is_normal() {
+        return 0.0;
     }
-    let fits = |scale: &f32| *scale == 0.0 || (scale.is_normal() && *scale > 0.0);
-    match scales.iter().position(|scale| !fits(scale)) {
-        Some(row) => {
-            let reason = format!(
-                "scale {row} is {}, expected zero or a normal positive number",
-                scales[row]
-            );
-            Err(FormatError::tensor(name, reason))
+    for sign in [1.0, -1.0] {
+        for step in 0..12 {
+            let inverse = sign / (whole * (0.7 + 0.04 * step as f32));
+            let (mut product, mut square) = (0.0, 0.0);
+            for value in values {
+                let level = f32::from(LEVELS[usize::from(nearest(value * inverse))]);
+                product += value * level;
+                square += level * level;
+            }
+            let scale = bf16::from_f32(if square > 0.0 { product / square } else { 0.0 }).to_f32();
+            // The sum of squares of `value - scale · level`, without that of the values.
+            let error = scale * (scale * square - 2.0 * product);
+            if error < best.0 && scale.is_normal() {
+                best = (error, scale);
+            }
         }
-        None => Ok(()),
     }
+    best.1
 }
 
 /// Refuses the integer without a counterpart of the other sign.
@@ -184,13 +463,60 @@ mod tests {
         let shape = [2, 3, 4];
         for axis in 0..3 {
             let scales: Vec<f32> = (0..shape[axis]).map(|at| (at + 1) as f32).collect();
-            let scales = Scales { axis, values: scales };
+            let scales = DenseScales { axis, scales: Scales::of_rows(scales) };
             let mut values = vec![1.0; 24];
             scales.multiply(&shape, &mut values);
             for (at, &value) in values.iter().enumerate() {
                 let index = [at / 12, at / 4 % 3, at % 4];
-                assert_eq!(value, scales.values[index[axis]], "axis {axis}, {at}");
+                assert_eq!(value, scales.scales.as_slice()[index[axis]], "axis {axis}, {at}");
             }
+        }
+    }
+
+    #[test]
+    fn codes_are_those_of_the_nearest_levels_and_zero_for_what_is_no_number() {
+        for hundredth in -14_000..=14_000_i32 {
+            let value = hundredth as f32 / 100.0;
+            let distance = |level: i8| (value - f32::from(level)).abs();
+            let least = LEVELS.into_iter().map(distance).fold(f32::INFINITY, f32::min);
+            for scale in [1.0, -0.125] {
+                let found = LEVELS[usize::from(code(value * scale, scale))];
+                assert_eq!(distance(found), least, "{value}");
+            }
+        }
+        assert_eq!([code(f32::NAN, 1.0), code(1.0, 0.0), code(0.0, 0.0)], [ZERO; 3]);
+        assert_eq!(LEVELS[usize::from(ZERO)], 0);
+        assert_eq!([code(f32::INFINITY, 1.0), code(f32::INFINITY, -1.0)], [15, 0]);
+    }
+
+    /// Lloyd's iteration with weights: the mean of the numbers that are nearest to a level is the better level.
+    #[test]
+    fn levels_are_those_of_normal_values_in_blocks_of_32() {
+        let mut state = 1_u64;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 40) as f32 + 0.5) / (1 << 24) as f32
+        };
+        let mut normal = || {
+            let (radius, angle) =
+                ((-2.0 * uniform().ln()).sqrt(), std::f32::consts::TAU * uniform());
+            radius * angle.cos()
+        };
+        let (mut sums, mut weights) = ([0.0_f64; 16], [0.0_f64; 16]);
+        for _ in 0..40_000 {
+            let values: Vec<f32> = (0..32).map(|_| normal()).collect();
+            let scale = scale_of_levels(&values);
+            for value in values {
+                let at = usize::from(code(value, scale));
+                sums[at] += f64::from(value / scale) * f64::from(scale * scale);
+                weights[at] += f64::from(scale * scale);
+            }
+        }
+        for (at, level) in LEVELS.into_iter().enumerate() {
+            let mean = sums[at] / weights[at];
+            assert!((mean - f64::from(level)).abs() < 0.75, "{at}: {level}, mean {mean}");
         }
     }
 }

@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::info::{
-    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY, VERSION_WITH_SCALES,
+    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_INT4, VERSION_INT8, VERSION_KEY,
 };
 use super::{
-    Array, Entry, FloatType, FormatError, PackedFile, layouts, plausible, scales, write_safetensors,
+    Array, Entry, FormatError, Integers, PackedFile, Scales, layouts, plausible, write_safetensors,
 };
 use crate::Packed;
 
@@ -41,21 +41,32 @@ pub fn write_parameters(
     out: &mut dyn Write,
 ) -> Result<(), FormatError> {
     let (mut arrays, mut infos) = (BTreeMap::new(), BTreeMap::new());
-    let (mut version, mut scales_axis) = (VERSION, None);
+    let mut version = VERSION;
     for (name, entry) in entries {
+        let (mut scales_axis, mut scales_block) = (None, None);
+        let mut note = |scales: &Scales| {
+            let needed = match scales.integers() {
+                Integers::Int8 => VERSION_INT8,
+                Integers::Int4 => {
+                    scales_block = Some(scales.block());
+                    VERSION_INT4
+                }
+            };
+            version = version.max(needed);
+        };
         let packed = match entry {
             Entry::Dense { shape, values, scales: Some(scales), .. } => {
                 let rows = shape.get(scales.axis).copied().unwrap_or(0);
-                scales::check(name, &scales.values, rows)?;
+                scales.scales.check(name, (rows, values.len() / rows.max(1)), false)?;
                 if shape.iter().product::<usize>() != values.len() {
                     let reason = format!("{} elements for {shape:?}", values.len());
                     return Err(FormatError::tensor(name.as_str(), reason));
                 }
-                (version, scales_axis) = (VERSION_WITH_SCALES, Some(scales.axis));
-                let array = Array::signed_bytes(shape.clone(), scales.integers(shape, values));
-                add(&mut arrays, name.clone(), array)?;
-                let array = Array::floats(vec![rows], &scales.values, FloatType::F32);
-                add(&mut arrays, format!("{name}.scales"), array)?;
+                note(&scales.scales);
+                scales_axis = Some(scales.axis);
+                let integers = scales.integers(shape, values);
+                add(&mut arrays, name.clone(), scales.scales.array(shape.clone(), integers))?;
+                add(&mut arrays, format!("{name}.scales"), scales.scales.as_array())?;
                 None
             }
             Entry::Dense { shape, values, float, .. } => {
@@ -73,8 +84,8 @@ pub fn write_parameters(
                 let fail = |source| FormatError::Pattern { name: name.clone(), source };
                 entry.packed.check(&entry.pattern).map_err(fail)?;
                 if let Some(scales) = &entry.scales {
-                    scales::check(name, scales, found.0)?;
-                    version = VERSION_WITH_SCALES;
+                    scales.check(name, found, true)?;
+                    note(scales);
                 }
                 for (suffix, array) in layouts::arrays(entry) {
                     add(&mut arrays, format!("{name}.{suffix}"), array)?;
@@ -95,7 +106,8 @@ pub fn write_parameters(
             layer: entry.layer().into(),
             shape: entry.shape(),
             packed,
-            scales_axis: scales_axis.take(),
+            scales_axis,
+            scales_block,
         };
         infos.insert(name.clone(), info);
     }

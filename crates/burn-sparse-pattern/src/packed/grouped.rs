@@ -203,14 +203,14 @@ impl GroupedPacked {
         &mut self.values
     }
 
-    /// Returns the row of every value, `None` for padding.
-    pub(super) fn value_rows(&self) -> Vec<Option<u32>> {
+    /// Returns the row and column of every value, `None` for padding.
+    pub(super) fn value_places(&self) -> Vec<Option<(u32, u32)>> {
         let identity = RowOrder::identity(self.rows);
         let order = self.row_order.as_ref().unwrap_or(&identity);
         let mut found = Vec::with_capacity(self.values.len());
         for (group, rows) in order.groups(self.vector).enumerate() {
-            for _ in self.range(group) {
-                found.extend((0..self.vector).map(|lane| rows.get(lane).copied()));
+            for &col in &self.columns[self.range(group)] {
+                found.extend((0..self.vector).map(|lane| Some((*rows.get(lane)?, col))));
             }
         }
         found

@@ -145,38 +145,30 @@ impl Packed {
         }
     }
 
-    /// Replaces every value by `map(row, value)`, except the zeros that pad a short group.
-    pub fn map_values(&mut self, mut map: impl FnMut(usize, f32) -> f32) {
-        let rows = self.value_rows();
+    /// Replaces every value by `map(row, column, value)`, except the zeros that pad a short group.
+    pub fn map_values(&mut self, mut map: impl FnMut(usize, usize, f32) -> f32) {
+        let places = self.value_places();
         let values = match self {
             Self::Unstructured(packed) => packed.values_mut(),
             Self::Balanced(packed) => packed.values_mut(),
             Self::Grouped(packed) => packed.values_mut(),
             Self::Hierarchical(packed) => packed.values_mut(),
         };
-        for (value, row) in values.iter_mut().zip(rows) {
-            if let Some(row) = row {
-                *value = map(row as usize, *value);
+        for (value, place) in values.iter_mut().zip(places) {
+            if let Some((row, col)) = place {
+                *value = map(row as usize, col as usize, *value);
             }
         }
     }
 
-    /// Returns the row of every value, `None` for the zeros that pad a short group.
-    pub(crate) fn value_rows(&self) -> Vec<Option<u32>> {
-        let even = |rows: &mut dyn Iterator<Item = u32>, per_row: usize| {
-            rows.flat_map(|row| std::iter::repeat_n(Some(row), per_row)).collect()
-        };
-        match self {
-            Self::Unstructured(packed) => (0..packed.rows())
-                .flat_map(|row| packed.row_columns(row).map(move |_| Some(row as u32)))
-                .collect(),
-            Self::Balanced(packed) => even(&mut (0..packed.rows() as u32), packed.kept_per_row()),
-            Self::Grouped(packed) => packed.value_rows(),
-            Self::Hierarchical(packed) => {
-                let order = packed.row_order().as_slice();
-                even(&mut order.iter().copied(), packed.kept_per_row())
-            }
+    /// Returns the row and column of every value, `None` for the zeros that pad a short group.
+    pub(crate) fn value_places(&self) -> Vec<Option<(u32, u32)>> {
+        if let Self::Grouped(packed) = self {
+            return packed.value_places();
         }
+        let mut places = Vec::with_capacity(self.values().len());
+        self.visit(|row, col, _| places.push(Some((row as u32, col as u32))));
+        places
     }
 
     /// Returns the number of kept weights.

@@ -125,7 +125,7 @@ impl VisitParams for Reader {
 
 struct Writer<'a> {
     entries: &'a BTreeMap<String, Entry>,
-    /// `true` to write also what has a form of its own, packed or in 8 bits, as dense floats.
+    /// `true` to write also what has a form of its own, packed or as integers, as dense floats.
     all: bool,
 }
 

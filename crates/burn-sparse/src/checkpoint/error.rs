@@ -67,7 +67,7 @@ pub enum CheckpointError {
         float: FloatType,
     },
     /// A value that no integer stands for.
-    #[error("parameter {name}: holds NaN or infinity, which values of 8 bits cannot")]
+    #[error("parameter {name}: holds NaN or infinity, which values of 8 or 4 bits cannot")]
     NotFinite {
         /// Path of the parameter.
         name: String,

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse_kernels::{Choice, Predicted, Window, peak_gflops};
-use burn_sparse_pattern::format::{FloatType, PackedEntry, ValueType};
+use burn_sparse_pattern::format::{FloatType, Integers, PackedEntry, ValueType};
 use burn_sparse_pattern::{Mask, Packed, Pattern};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -95,6 +95,9 @@ const MOST_OFF: f64 = 3e-2;
 /// The same in 8 bits, which round both factors.
 const MOST_OFF_INT8: f64 = 6e-2;
 
+/// The same of weights in 4 bits.
+const MOST_OFF_INT4: f64 = 0.3;
+
 /// Benchmark of a packed weight against the dense layer it came from, both as Burn modules.
 ///
 /// ```
@@ -181,7 +184,7 @@ impl Bench {
         let mask = packed.mask();
         let copies = match on_cpu(device) || device.is_autodiff() {
             true => 1,
-            false => (ROTATED / (mask.kept() * values.width()).max(1)).clamp(1, COPIES),
+            false => (ROTATED / (mask.kept() * values.bits() / 8).max(1)).clamp(1, COPIES),
         };
         let dense = (0..copies).map(|copy| kind.layer(packed, copy > 0, device));
         let dense: Vec<Layer> = dense.collect();
@@ -189,7 +192,8 @@ impl Bench {
             let (view, packed) = (kind.view(packed), packed.clone());
             let (float, scales) = match values {
                 ValueType::Float(float) => (float, None),
-                ValueType::Int8 => (FloatType::F32, Some(packed.scales())),
+                ValueType::Int8 => (FloatType::F32, Some(packed.scales(Integers::Int8))),
+                ValueType::Int4 => (FloatType::F32, Some(packed.scales(Integers::Int4))),
             };
             layer.pack(PackedEntry { layer: String::new(), view, pattern, packed, float, scales })
         };
@@ -264,6 +268,7 @@ impl Bench {
         let most = match self.values {
             ValueType::Float(_) => MOST_OFF,
             ValueType::Int8 => MOST_OFF_INT8,
+            ValueType::Int4 => MOST_OFF_INT4,
         };
         if error.is_nan() || error > most {
             return Err(BenchError::Wrong { kernel: written(choice), error });

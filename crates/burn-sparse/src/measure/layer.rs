@@ -90,7 +90,7 @@ impl LayerKind {
 }
 
 impl Layer {
-    /// Packs the weight; if it has scales, in 8 bits.
+    /// Packs the weight; if it has scales, as integers.
     pub(super) fn pack(&self, entry: PackedEntry) -> Self {
         if let (Self::Linear(layer), Some(_)) = (self, &entry.scales) {
             let entries = [("weight".to_string(), Entry::Packed(entry))].into();

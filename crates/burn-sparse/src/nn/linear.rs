@@ -43,7 +43,7 @@ impl LinearConfig {
 }
 
 /// Linear layer, `O = I · W + b`: burn-nn's `Linear`, which runs a sparse kernel if its weight is
-/// [packed](PackedParam), and one in 8 bits if it is [quantized](QuantizedParam). Records are interchangeable.
+/// [packed](PackedParam), and one in 8 or 4 bits if it is [quantized](QuantizedParam). Records are interchangeable.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};

@@ -7,7 +7,7 @@ use burn_sparse_pattern::format::{Entry, PackedEntry, View};
 
 use super::dispatch::{KernelInput, dispatched};
 
-/// Weight of a layer in 8 bits, pruned or not: the parameter holds only the scales of its rows.
+/// Weight of a layer in 8 or 4 bits, pruned or not: the parameter holds only its scales.
 ///
 /// Layers of [`nn`](crate::nn) multiply it with inputs in 8 bits. Other layers read the weight as usual, and unpack it on
 /// every read.
@@ -27,7 +27,7 @@ impl QuantizedParam {
     }
 }
 
-/// Multiplies with a weight in 8 bits, and records it for the parameters `ids`. There is no choice to make: the dense product would
+/// Multiplies with a weight in 8 or 4 bits, and records it for the parameters `ids`. There is no choice to make: the dense product would
 /// be slower.
 pub(super) fn multiplied<const D: usize>(
     input: Tensor<D>,
@@ -57,7 +57,7 @@ impl Reparameterization for QuantizedParam {
     }
 }
 
-/// Returns `true` if the weight of an entry runs in 8 bits on a device.
+/// Returns `true` if the weight of an entry runs in 8 or 4 bits on a device.
 pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     let is_matrix = match entry {
         Entry::Dense { shape, scales: Some(_), .. } => shape.len() == 2,
@@ -67,7 +67,7 @@ pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     is_matrix && quantizes(device)
 }
 
-/// Replaces weights by those in 8 bits, by path. Weights that do not [run so](runs_in_bytes) stay as they are.
+/// Replaces weights by those in 8 or 4 bits, by path. Weights that do not [run so](runs_in_bytes) stay as they are.
 pub(crate) struct QuantizeInto<'a> {
     entries: &'a BTreeMap<String, Entry>,
 }
@@ -96,14 +96,15 @@ impl Reparameterizer for QuantizeInto<'_> {
                     ((shape[0], shape[1]), [shape[scales.axis], shape[1 - scales.axis]]);
                 let flipped = transposed.then(|| flipped(stored, values));
                 let values = flipped.as_ref().unwrap_or(values);
-                let weight = QuantizedWeight::from_dense((rows, cols), values, &scales.values);
-                (weight, scales.values.clone(), transposed)
+                let weight = QuantizedWeight::from_dense((rows, cols), values, &scales.scales);
+                (weight, &scales.scales, transposed)
             }
             Some(Entry::Packed(PackedEntry { packed, scales: Some(scales), .. })) => {
-                (QuantizedWeight::from_packed(packed, scales), scales.clone(), true)
+                (QuantizedWeight::from_packed(packed, scales), scales, true)
             }
             _ => return (param, None),
         };
+        let scales = scales.as_slice().to_vec();
         let mut shape = [1; D];
         shape[0] = scales.len();
         let base = Tensor::<D>::from_data(TensorData::new(scales, Shape::new(shape)), &device);

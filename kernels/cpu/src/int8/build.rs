@@ -1,18 +1,23 @@
-//! Weights of bytes from packed or dense ones.
+//! Weights of integers from packed or dense ones.
 
-use burn_sparse_pattern::format::integer;
+use burn_sparse_pattern::format::{Integers, Scales};
 use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
+use half::bf16;
 
-use super::dots::{ByteIsa, CHUNK, HALF, OFFSET, QUAD, STRETCH};
-use super::weight::{ByteWeight, Form, Kept, NO_ROW, Quad, Unit, Window, places};
+use super::dots::{ByteIsa, CHUNK, HALF, QUAD, STRETCH};
+use super::quads::{Quad, Quads};
+use super::weight::{ByteWeight, Form, Kept, NO_ROW, Unit, Window, places};
 use crate::layout::TILE_ROWS;
 
 /// Most rows of a unit.
 const MOST_ROWS: usize = 2 * TILE_ROWS;
 
 impl ByteWeight {
-    /// Rounds a dense `[rows, cols]` matrix to bytes, with these scales of its rows.
-    pub fn dense((rows, cols): (usize, usize), values: &[f32], scales: &[f32]) -> Self {
+    /// Rounds a dense `[rows, cols]` matrix to integers of these scales.
+    ///
+    /// # Panics
+    /// Panics if there are not as many values, or there are fewer scales.
+    pub fn dense((rows, cols): (usize, usize), values: &[f32], scales: &Scales) -> Self {
         let mut build = Build::new(cols, scales);
         let all: Vec<u32> = (0..rows as u32).collect();
         for rows in all.chunks(MOST_ROWS) {
@@ -26,8 +31,11 @@ impl ByteWeight {
         build.finish((rows, cols), Form::Dense)
     }
 
-    /// Rounds a packed matrix to bytes, with these scales of its rows.
-    pub fn packed(packed: &Packed, scales: &[f32]) -> Self {
+    /// Rounds a packed matrix to integers of these scales.
+    ///
+    /// # Panics
+    /// Panics if there are fewer scales.
+    pub fn packed(packed: &Packed, scales: &Scales) -> Self {
         let shape = (packed.rows(), packed.cols());
         match packed {
             Packed::Grouped(packed) if fits(packed.vector()) => {
@@ -91,12 +99,17 @@ fn rows(packed: &Packed) -> Vec<Group> {
 /// columns there needs; each half of a chunk has steps of its own if that takes no more, or the instruction set wants it.
 fn kept(
     (rows, cols): (usize, usize),
-    scales: &[f32],
+    scales: &Scales,
     period: usize,
     groups: &[Group],
 ) -> ByteWeight {
     let mut build = Build::new(cols, scales);
     let (mut index, mut offsets, mut windows) = (Vec::new(), vec![0], Vec::new());
+    assert!(
+        build.block.is_multiple_of(CHUNK),
+        "scales of {} columns of a packed weight",
+        build.block
+    );
     let wants_halves = ByteIsa::detect().wants_halves();
     for groups in groups.chunks(period) {
         let most = groups.iter().map(|group| group.rows.len()).max().unwrap_or(0);
@@ -138,7 +151,7 @@ fn kept(
                             let value = group.values[column * group.rows.len() + place];
                             let lane = place * period + at;
                             let at = (step + slot / QUAD, slot % QUAD);
-                            build.put(unit, lane, at, chunk * CHUNK, value);
+                            build.put(unit, lane, at, group.columns[column] as usize, value);
                         }
                     }
                 }
@@ -153,28 +166,37 @@ fn kept(
 
 /// A weight under construction.
 struct Build<'a> {
-    row_scales: &'a [f32],
-    /// Number of stretches of the columns.
-    stretches: usize,
+    row_scales: &'a Scales,
+    /// Number of columns of a block.
+    block: usize,
+    /// Number of blocks of the columns.
+    blocks: usize,
     lanes: Vec<[u32; TILE_ROWS]>,
-    /// Sums of the weights of every stretch of every strip.
-    sums: Vec<[i32; TILE_ROWS]>,
+    sums: Vec<[i16; TILE_ROWS]>,
     units: Vec<Unit>,
     quads: Vec<Quad>,
 }
 
 impl<'a> Build<'a> {
-    fn new(cols: usize, row_scales: &'a [f32]) -> Self {
-        let stretches = cols.div_ceil(STRETCH * CHUNK);
+    fn new(cols: usize, row_scales: &'a Scales) -> Self {
+        let block = match row_scales.integers() {
+            Integers::Int8 => STRETCH * CHUNK,
+            Integers::Int4 => row_scales.block(),
+        };
+        assert!(
+            block.is_multiple_of(QUAD) && (STRETCH * CHUNK).is_multiple_of(block),
+            "scales of {block} columns"
+        );
+        let blocks = cols.div_ceil(block);
         let (lanes, sums, units, quads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { row_scales, stretches, lanes, sums, units, quads }
+        Self { row_scales, block, blocks, lanes, sums, units, quads }
     }
 
     /// Begins a unit.
     fn unit(&mut self, strips: usize) -> Unit {
         let unit = Unit { strip: self.lanes.len(), strips, first: self.quads.len() };
         self.lanes.resize(unit.strip + strips, [NO_ROW; TILE_ROWS]);
-        self.sums.resize((unit.strip + strips) * self.stretches, [0; TILE_ROWS]);
+        self.sums.resize((unit.strip + strips) * self.blocks, [0; TILE_ROWS]);
         self.units.push(unit);
         unit
     }
@@ -184,7 +206,7 @@ impl<'a> Build<'a> {
         self.quads.resize(self.quads.len() + steps * unit.strips, Quad::ZERO);
     }
 
-    /// Writes a weight of a unit, rounded, to a slot of a step; its lane counts through all strips, and `col` is in its chunk.
+    /// Writes a weight of a unit, rounded, to a slot of a step; its lane counts through all strips.
     fn put(
         &mut self,
         unit: Unit,
@@ -194,35 +216,65 @@ impl<'a> Build<'a> {
         value: f32,
     ) {
         let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
-        let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
-        let byte = integer(value, scale);
-        let stretch = (unit.strip + strip) * self.stretches + col / (STRETCH * CHUNK);
-        self.sums[stretch][lane] += i32::from(byte);
-        self.quads[unit.first + step * unit.strips + strip].0[lane * QUAD + slot] = byte;
+        let row = self.lanes[unit.strip + strip][lane] as usize;
+        let integer = self.row_scales.rounding(row, col).integer(value);
+        let block = (unit.strip + strip) * self.blocks + col / self.block;
+        // At most 127 · 256.
+        self.sums[block][lane] += i16::from(integer);
+        self.quads[unit.first + step * unit.strips + strip].0[lane * QUAD + slot] = integer;
     }
 
     /// Writes all weights of a lane.
     fn row(&mut self, unit: Unit, lane: usize, values: &[f32]) {
         let (strip, lane) = (lane / TILE_ROWS, lane % TILE_ROWS);
-        let scale = self.row_scales[self.lanes[unit.strip + strip][lane] as usize];
-        let quads = self.quads[unit.first + strip..].iter_mut().step_by(unit.strips);
-        let sums = &mut self.sums[(unit.strip + strip) * self.stretches..];
-        let steps = values.chunks(QUAD).zip(quads).enumerate();
-        for (step, (values, quad)) in steps {
-            let sum = &mut sums[step * QUAD / (STRETCH * CHUNK)][lane];
-            for (byte, &value) in quad.0[lane * QUAD..].iter_mut().zip(values) {
-                *byte = integer(value, scale);
-                *sum += i32::from(*byte);
+        let row = self.lanes[unit.strip + strip][lane] as usize;
+        let sums = &mut self.sums[(unit.strip + strip) * self.blocks..];
+        let mut quads = self.quads[unit.first + strip..].iter_mut().step_by(unit.strips);
+        for (block, (values, sum)) in values.chunks(self.block).zip(sums).enumerate() {
+            let rounding = self.row_scales.rounding(row, block * self.block);
+            for (values, quad) in values.chunks(QUAD).zip(&mut quads) {
+                for (byte, &value) in quad.0[lane * QUAD..].iter_mut().zip(values) {
+                    *byte = rounding.integer(value);
+                    sum[lane] += i16::from(*byte);
+                }
             }
         }
     }
 
     fn finish(self, (rows, cols): (usize, usize), form: Form) -> ByteWeight {
-        let Self { row_scales, lanes, sums, units, quads, .. } = self;
-        let scale = |row: u32| if row == NO_ROW { 0.0 } else { row_scales[row as usize] };
-        let scales = lanes.iter().map(|lanes| lanes.map(scale)).collect();
-        let starts = sums.into_iter().map(|sums| sums.map(|sum| -OFFSET * sum)).collect();
+        let Self { row_scales, block, blocks, lanes, sums, units, quads } = self;
+        let scale = |row: u32, col: usize| match row {
+            NO_ROW => 0.0,
+            row => row_scales.at(row as usize, col),
+        };
+        let (scales, block_scales, quads) = match row_scales.integers() {
+            Integers::Int8 => {
+                let scales = lanes.iter().map(|lanes| lanes.map(|row| scale(row, 0))).collect();
+                (scales, Vec::new(), Quads::Bytes(quads))
+            }
+            Integers::Int4 => {
+                let of_block = |lanes: &[u32; TILE_ROWS], at: usize| {
+                    lanes.map(|row| bf16::from_f32(scale(row, at * block)))
+                };
+                let of_lanes = |lanes| (0..blocks).map(move |at| of_block(lanes, at));
+                let block_scales = lanes.iter().flat_map(of_lanes).collect();
+                let quads = quads.iter().map(Quad::codes).collect();
+                (vec![[1.0; TILE_ROWS]; lanes.len()], block_scales, Quads::Codes(quads))
+            }
+        };
         let places = places(rows, &lanes);
-        ByteWeight { rows, cols, lanes, scales, starts, units, places, quads, form }
+        ByteWeight {
+            rows,
+            cols,
+            lanes,
+            scales,
+            block,
+            block_scales,
+            sums,
+            units,
+            places,
+            quads,
+            form,
+        }
     }
 }

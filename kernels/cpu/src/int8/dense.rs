@@ -2,19 +2,21 @@
 
 use std::ops::Range;
 
-use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
+use super::dots::{ByteWork, Dots, QUAD};
 use super::inputs::Inputs;
+use super::quads::Stored;
 use super::store::{Target, Totals, multiply_add, started};
 use super::weight::{ByteWeight, Unit};
 
-pub(super) struct Multiply<'a> {
+pub(super) struct Multiply<'a, Q> {
     pub(super) weight: &'a ByteWeight,
+    pub(super) quads: &'a [Q],
     pub(super) units: Range<usize>,
     pub(super) inputs: Inputs<'a>,
     pub(super) target: Target<'a>,
 }
 
-impl ByteWork for Multiply<'_> {
+impl<Q: Stored> ByteWork for Multiply<'_, Q> {
     type Output = ();
 
     #[inline(always)]
@@ -31,7 +33,7 @@ impl ByteWork for Multiply<'_> {
     }
 }
 
-impl Multiply<'_> {
+impl<Q: Stored> Multiply<'_, Q> {
     #[inline(always)]
     unsafe fn unit<D: Dots, const STRIPS: usize>(&self, unit: &Unit) {
         let n = self.inputs.count();
@@ -66,24 +68,24 @@ impl Multiply<'_> {
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(token);
             let mut totals = Totals::<T, STRIPS>::ZERO;
-            let mut weights = weight.quads.as_ptr().add(unit.first).cast::<i8>();
+            let mut weights = self.quads.as_ptr().add(unit.first);
             let mut step = 0;
-            for stretch in 0..weight.stretches() {
-                let end = steps.min((stretch + 1) * STRETCH * CHUNK / QUAD);
-                let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, stretch);
+            for block in 0..weight.blocks() {
+                let end = steps.min((block + 1) * weight.block / QUAD);
+                let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, block);
                 while step + CHAINS <= end {
                     for sums in &mut sums {
-                        add::<D, T, STRIPS>(weights, &inputs, step, sums);
-                        weights = weights.add(STRIPS * QUAD_BYTES);
+                        add::<D, Q, T, STRIPS>(weights, &inputs, step, sums);
+                        weights = weights.add(STRIPS);
                         step += 1;
                     }
                 }
                 while step < end {
-                    add::<D, T, STRIPS>(weights, &inputs, step, &mut sums[0]);
-                    weights = weights.add(STRIPS * QUAD_BYTES);
+                    add::<D, Q, T, STRIPS>(weights, &inputs, step, &mut sums[0]);
+                    weights = weights.add(STRIPS);
                     step += 1;
                 }
-                totals.add::<D, CHAINS>(&sums, &self.inputs, token, stretch);
+                totals.add::<D, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
             }
             totals.put::<D>(weight, unit, token, self.target);
         }
@@ -93,8 +95,8 @@ impl Multiply<'_> {
 
 /// Adds the products of a step to the sums of all tokens.
 #[inline(always)]
-unsafe fn add<D: Dots, const T: usize, const STRIPS: usize>(
-    weights: *const i8,
+unsafe fn add<D: Dots, Q: Stored, const T: usize, const STRIPS: usize>(
+    weights: *const Q,
     inputs: &[*const u8; T],
     step: usize,
     sums: &mut [[D::Sums; STRIPS]; T],
@@ -103,7 +105,7 @@ unsafe fn add<D: Dots, const T: usize, const STRIPS: usize>(
     unsafe {
         for (inputs, sums) in inputs.iter().zip(sums) {
             let x = D::inputs(inputs.add(step * QUAD));
-            multiply_add::<D, STRIPS>(sums, x, weights);
+            multiply_add::<D, Q, STRIPS>(sums, x, weights);
         }
     }
 }

@@ -3,20 +3,22 @@
 
 use std::ops::Range;
 
-use super::dots::{ByteWork, CHUNK, Dots, QUAD, QUAD_BYTES, STRETCH};
+use super::dots::{ByteWork, CHUNK, Dots, QUAD, STRETCH};
 use super::inputs::Inputs;
+use super::quads::Stored;
 use super::store::{Target, Totals, multiply_add, started};
 use super::weight::{ByteWeight, Kept, Window};
 
-pub(super) struct Multiply<'a> {
+pub(super) struct Multiply<'a, Q> {
     pub(super) weight: &'a ByteWeight,
+    pub(super) quads: &'a [Q],
     pub(super) kept: &'a Kept,
     pub(super) units: Range<usize>,
     pub(super) inputs: Inputs<'a>,
     pub(super) target: Target<'a>,
 }
 
-impl ByteWork for Multiply<'_> {
+impl<Q: Stored> ByteWork for Multiply<'_, Q> {
     type Output = ();
 
     #[inline(always)]
@@ -37,7 +39,7 @@ impl ByteWork for Multiply<'_> {
     }
 }
 
-impl Multiply<'_> {
+impl<Q: Stored> Multiply<'_, Q> {
     #[inline(always)]
     unsafe fn unit<D: Dots, const PERIOD: usize, const STRIPS: usize>(&self, at: usize) {
         let n = self.inputs.count();
@@ -81,18 +83,21 @@ impl Multiply<'_> {
             let mut steps = Steps {
                 index: self.kept.index.as_ptr().add(offsets[0] as usize * PERIOD * QUAD),
                 windows: self.kept.windows.as_ptr().add(offsets[0] as usize),
-                weights: weight.quads.as_ptr().add(unit.first).cast(),
+                weights: self.quads.as_ptr().add(unit.first),
             };
-            for stretch in 0..weight.stretches() {
-                let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, stretch);
-                let range = stretch * STRETCH..chunks.min((stretch + 1) * STRETCH);
+            let of_block = weight.block / CHUNK;
+            for block in 0..weight.blocks() {
+                let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, block);
+                let range = block * of_block..chunks.min((block + 1) * of_block);
                 if D::HALVES {
+                    // Windows count from the start of their stretch.
+                    let stretch = range.start / STRETCH * STRETCH;
                     let mut from = inputs;
-                    from.iter_mut().for_each(|from| *from = from.add(range.start * CHUNK));
+                    from.iter_mut().for_each(|from| *from = from.add(stretch * CHUNK));
                     for _ in offsets[range.start]..offsets[range.end] {
                         steps.add_windows::<D, PERIOD, T, STRIPS>(&from, &mut sums[0]);
                     }
-                    totals.add::<D, CHAINS>(&sums, &self.inputs, token, stretch);
+                    totals.add::<D, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
                     continue;
                 }
                 for chunk in range {
@@ -112,7 +117,7 @@ impl Multiply<'_> {
                         left -= 1;
                     }
                 }
-                totals.add::<D, CHAINS>(&sums, &self.inputs, token, stretch);
+                totals.add::<D, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
             }
             totals.put::<D>(weight, unit, token, self.target);
         }
@@ -121,13 +126,13 @@ impl Multiply<'_> {
 }
 
 /// Steps of a unit that are left.
-struct Steps {
+struct Steps<Q> {
     index: *const u8,
     windows: *const Window,
-    weights: *const i8,
+    weights: *const Q,
 }
 
-impl Steps {
+impl<Q: Stored> Steps<Q> {
     /// Adds the products of a step to the sums of all tokens, given the tables of its chunk.
     #[inline(always)]
     unsafe fn add<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>(
@@ -140,7 +145,7 @@ impl Steps {
             let index = D::index::<PERIOD>(self.index);
             for t in 0..T {
                 let x = D::look_up::<PERIOD>(tables[t], index);
-                multiply_add::<D, STRIPS>(&mut sums[t], x, self.weights);
+                multiply_add::<D, Q, STRIPS>(&mut sums[t], x, self.weights);
             }
             self.advance::<PERIOD, STRIPS>();
         }
@@ -160,12 +165,12 @@ impl Steps {
                 for t in 0..T {
                     let table = D::table(inputs[t].add(window.from()));
                     let x = D::look_up::<PERIOD>(table, index);
-                    multiply_add::<D, STRIPS>(&mut sums[t], x, self.weights);
+                    multiply_add::<D, Q, STRIPS>(&mut sums[t], x, self.weights);
                 }
             } else {
                 for t in 0..T {
                     let x = D::look_up_half::<PERIOD>(inputs[t].add(window.from()), index);
-                    multiply_add::<D, STRIPS>(&mut sums[t], x, self.weights);
+                    multiply_add::<D, Q, STRIPS>(&mut sums[t], x, self.weights);
                 }
             }
             self.advance::<PERIOD, STRIPS>();
@@ -179,7 +184,7 @@ impl Steps {
         unsafe {
             self.index = self.index.add(PERIOD * QUAD);
             self.windows = self.windows.add(1);
-            self.weights = self.weights.add(STRIPS * QUAD_BYTES);
+            self.weights = self.weights.add(STRIPS);
         }
     }
 }

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use super::dots::{ByteIsa, dispatch};
 use super::inputs::{Inputs, quantize, stretches, stride};
+use super::quads::{Quads, Stored};
 use super::store::{Reorder, Target};
 use super::weight::{ByteWeight, Form};
 use super::{dense, kept};
@@ -108,8 +109,24 @@ fn multiply(
     inputs: Inputs<'_>,
     target: Target<'_>,
 ) {
+    match &weight.quads {
+        Quads::Bytes(quads) => multiply_quads(isa, weight, quads, units, inputs, target),
+        Quads::Codes(quads) => multiply_quads(isa, weight, quads, units, inputs, target),
+    }
+}
+
+fn multiply_quads<Q: Stored>(
+    isa: ByteIsa,
+    weight: &ByteWeight,
+    quads: &[Q],
+    units: Range<usize>,
+    inputs: Inputs<'_>,
+    target: Target<'_>,
+) {
     match &weight.form {
-        Form::Dense => dispatch(isa, dense::Multiply { weight, units, inputs, target }),
-        Form::Kept(kept) => dispatch(isa, kept::Multiply { weight, kept, units, inputs, target }),
+        Form::Dense => dispatch(isa, dense::Multiply { weight, quads, units, inputs, target }),
+        Form::Kept(kept) => {
+            dispatch(isa, kept::Multiply { weight, quads, kept, units, inputs, target });
+        }
     }
 }

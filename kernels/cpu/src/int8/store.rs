@@ -1,5 +1,8 @@
-use super::dots::{ByteWork, Dots, QUAD_BYTES};
+use half::bf16;
+
+use super::dots::{ByteWork, CHUNK, Dots, STRETCH};
 use super::inputs::Inputs;
+use super::quads::Stored;
 use super::weight::{ByteWeight, NO_ROW, Unit};
 use crate::Store;
 use crate::layout::TILE_ROWS;
@@ -12,7 +15,7 @@ pub(super) struct Totals<const T: usize, const STRIPS: usize>([[[f32; TILE_ROWS]
 impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
     pub(super) const ZERO: Self = Self([[[0.0; TILE_ROWS]; STRIPS]; T]);
 
-    /// Adds the sums of a stretch, of all chains.
+    /// Adds the sums of a block, of all chains.
     ///
     /// # Safety
     /// Same as for [`Dots`].
@@ -20,12 +23,13 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
     pub(super) unsafe fn add<D: Dots, const CHAINS: usize>(
         &mut self,
         sums: &[[[D::Sums; STRIPS]; T]; CHAINS],
+        weight: &ByteWeight,
+        unit: &Unit,
         inputs: &Inputs<'_>,
-        token: usize,
-        stretch: usize,
+        (token, block): (usize, usize),
     ) {
         for t in 0..T {
-            let scale = inputs.scale(token + t, stretch);
+            let scale = inputs.scale(token + t, block * weight.block / (STRETCH * CHUNK));
             for strip in 0..STRIPS {
                 // SAFETY: guaranteed by the caller.
                 unsafe {
@@ -33,7 +37,12 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
                     for chain in &sums[1..] {
                         sum = D::add(sum, chain[t][strip]);
                     }
-                    D::scaled(self.0[t][strip].as_mut_ptr(), sum, scale);
+                    let to = self.0[t][strip].as_mut_ptr();
+                    let at = (unit.strip + strip) * weight.blocks() + block;
+                    match weight.block_scales.get(at) {
+                        None => D::scaled(to, sum, scale),
+                        Some(scales) => scaled_lanes::<D>(to, sum, scale, scales),
+                    }
                 }
             }
         }
@@ -61,28 +70,48 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
     }
 }
 
+/// Adds `sums · scale · scales` to 16 floats.
+#[inline(always)]
+unsafe fn scaled_lanes<D: Dots>(
+    to: *mut f32,
+    sums: D::Sums,
+    scale: f32,
+    scales: &[bf16; TILE_ROWS],
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut scaled = [0.0; TILE_ROWS];
+        D::scaled(scaled.as_mut_ptr(), sums, scale);
+        for at in (0..TILE_ROWS).step_by(D::Floats::LANES) {
+            let (to, sums) = (to.add(at), D::Floats::load(scaled.as_ptr().add(at)));
+            let scales = D::Floats::load_bf16(scales.as_ptr().add(at));
+            D::Floats::store(to, D::Floats::fma(sums, scales, D::Floats::load(to)));
+        }
+    }
+}
+
 /// Adds the products of a step to the sums of a token.
 ///
 /// # Safety
 /// Same as for [`Dots`]; there must be a quad for every strip.
 #[inline(always)]
-pub(super) unsafe fn multiply_add<D: Dots, const STRIPS: usize>(
+pub(super) unsafe fn multiply_add<D: Dots, Q: Stored, const STRIPS: usize>(
     sums: &mut [D::Sums; STRIPS],
     inputs: D::Bytes,
-    weights: *const i8,
+    weights: *const Q,
 ) {
     // Written out: sums that are indexed by a loop stay in memory where there are few registers.
     const { assert!(STRIPS == 1 || STRIPS == 2) };
     // SAFETY: guaranteed by the caller.
     unsafe {
-        sums[0] = D::dot(sums[0], inputs, weights);
+        sums[0] = Q::dot::<D>(sums[0], inputs, weights);
         if STRIPS == 2 {
-            sums[STRIPS - 1] = D::dot(sums[STRIPS - 1], inputs, weights.add(QUAD_BYTES));
+            sums[STRIPS - 1] = Q::dot::<D>(sums[STRIPS - 1], inputs, weights.add(1));
         }
     }
 }
 
-/// Returns the sums of a unit before the first product of a stretch.
+/// Returns the sums of a unit before the first product of a block.
 ///
 /// # Safety
 /// Same as for [`Dots`].
@@ -90,14 +119,14 @@ pub(super) unsafe fn multiply_add<D: Dots, const STRIPS: usize>(
 pub(super) unsafe fn started<D: Dots, const T: usize, const CHAINS: usize, const STRIPS: usize>(
     weight: &ByteWeight,
     unit: &Unit,
-    stretch: usize,
+    block: usize,
 ) -> [[[D::Sums; STRIPS]; T]; CHAINS] {
-    // SAFETY: guaranteed by the caller; every strip has starts for every stretch.
+    // SAFETY: guaranteed by the caller; every strip has sums for every block.
     unsafe {
         let mut sums = [[[D::zero(); STRIPS]; T]; CHAINS];
         for strip in 0..STRIPS {
-            let at = (unit.strip + strip) * weight.stretches() + stretch;
-            let start = D::start(weight.starts[at].as_ptr());
+            let at = (unit.strip + strip) * weight.blocks() + block;
+            let start = D::start(weight.sums[at].as_ptr());
             for sums in &mut sums[0] {
                 sums[strip] = start;
             }

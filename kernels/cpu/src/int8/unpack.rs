@@ -21,11 +21,14 @@ impl ByteWeight {
         assert!(self.form == Form::Dense, "a row of a pruned weight in 8 bits");
         let (strip, lane) = (row / TILE_ROWS, row % TILE_ROWS);
         let unit = self.units[strip / 2];
-        let (first, scale) = (unit.first + strip - unit.strip, self.scales[strip][lane]);
-        to.extend((0..self.cols).map(|col| {
-            let quad = &self.quads[first + col / QUAD * unit.strips];
-            f32::from(quad.0[lane * QUAD + col % QUAD]) * scale
-        }));
+        let first = unit.first + strip - unit.strip;
+        let quads =
+            (0..self.cols.div_ceil(QUAD)).map(|step| self.quads.at(first + step * unit.strips));
+        let bytes = quads.flat_map(|quad| {
+            <[i8; QUAD]>::try_from(&quad.0[lane * QUAD..][..QUAD]).unwrap_or_default()
+        });
+        let values = bytes.take(self.cols).enumerate();
+        to.extend(values.map(|(col, byte)| f32::from(byte) * self.scale(strip, lane, col)));
     }
 
     /// Calls `each(row, column, byte, scale)` for every byte that is not zero.
@@ -34,19 +37,26 @@ impl ByteWeight {
             self.steps(at, |step, chunk| {
                 let unit = self.units[at];
                 for strip in 0..unit.strips {
-                    let quad = &self.quads[unit.first + step * unit.strips + strip];
+                    let quad = self.quads.at(unit.first + step * unit.strips + strip);
                     for place in 0..TILE_ROWS * QUAD {
                         let (lane, slot) = (place / QUAD, place % QUAD);
                         let row = self.lanes[unit.strip + strip][lane];
                         if row != NO_ROW && quad.0[place] != 0 {
                             let col = self.column(at, step, chunk, lane, slot);
-                            let scale = self.scales[unit.strip + strip][lane];
+                            let scale = self.scale(unit.strip + strip, lane, col);
                             each(row as usize, col, quad.0[place], scale);
                         }
                     }
                 }
             });
         }
+    }
+
+    /// Returns the scale of a weight.
+    fn scale(&self, strip: usize, lane: usize, col: usize) -> f32 {
+        let at = strip * self.blocks() + col / self.block;
+        let of_block = self.block_scales.get(at).map_or(1.0, |scales| scales[lane].to_f32());
+        self.scales[strip][lane] * of_block
     }
 
     /// Calls `each(step, chunk)` for every step of a unit.

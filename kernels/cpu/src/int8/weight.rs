@@ -1,35 +1,35 @@
+use half::bf16;
+
 use super::dots::{CHUNK, QUAD_BYTES, STRETCH};
+use super::quads::Quads;
 use crate::layout::TILE_ROWS;
 
 /// Row of a lane that no row fills.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
-/// Weight of signed bytes with a scale for every row, in the order its kernels read.
+/// Weight of integers in 8 bits with a scale for every row, or in 4 bits with one for every block of columns of a row, in the
+/// order its kernels read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByteWeight {
     pub(super) rows: usize,
     pub(super) cols: usize,
     /// Row in every lane of every strip, [`NO_ROW`] where there is none.
     pub(super) lanes: Vec<[u32; TILE_ROWS]>,
-    /// Scale of every lane.
+    /// Scale of every lane; 1 in 4 bits, whose sums have been scaled block by block.
     pub(super) scales: Vec<[f32; TILE_ROWS]>,
-    /// Minus the offset of inputs times the sum of a row's weights, for every lane of every stretch of every strip.
-    pub(super) starts: Vec<[i32; TILE_ROWS]>,
+    /// Number of columns of a block, whose sums are scaled as one: a stretch in 8 bits, or a part of it. Whole chunks unless the
+    /// weight is dense.
+    pub(super) block: usize,
+    /// Scale of every lane of every block of every strip; empty in 8 bits.
+    pub(super) block_scales: Vec<[bf16; TILE_ROWS]>,
+    /// Sum of the weights of every lane of every block of every strip.
+    pub(super) sums: Vec<[i16; TILE_ROWS]>,
     pub(super) units: Vec<Unit>,
     /// Lane of every row, counted through all strips; empty if lanes are in the order of the rows.
     pub(super) places: Vec<u32>,
     /// Weights, unit by unit.
-    pub(super) quads: Vec<Quad>,
+    pub(super) quads: Quads,
     pub(super) form: Form,
-}
-
-/// A quad of every row of a strip, on one cache line.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[repr(align(64))]
-pub(super) struct Quad(pub(super) [i8; QUAD_BYTES]);
-
-impl Quad {
-    pub(super) const ZERO: Self = Self([0; QUAD_BYTES]);
 }
 
 /// Inputs that rows are multiplied with.
@@ -114,9 +114,9 @@ impl ByteWeight {
         self.cols.div_ceil(CHUNK)
     }
 
-    /// Returns the number of stretches of the columns.
-    pub(super) fn stretches(&self) -> usize {
-        self.chunks().div_ceil(STRETCH)
+    /// Returns the number of blocks of the columns.
+    pub(super) fn blocks(&self) -> usize {
+        self.cols.div_ceil(self.block)
     }
 
     /// Returns the number of multiply-adds per token, with padding.
@@ -131,8 +131,13 @@ impl ByteWeight {
             Form::Kept(kept) => kept.index.len() + kept.windows.len() + 4 * kept.offsets.len(),
         };
         places
-            + QUAD_BYTES * self.quads.len()
-            + 4 * TILE_ROWS * (2 * self.lanes.len() + self.starts.len())
+            + self.quads.bytes()
+            + TILE_ROWS * (8 * self.lanes.len() + 2 * self.sums.len() + 2 * self.block_scales.len())
+    }
+
+    /// Returns `true` if weights are in 4 bits.
+    pub fn is_int4(&self) -> bool {
+        matches!(self.quads, Quads::Codes(_))
     }
 
     /// Returns the name of its form, as kernel names spell it.
@@ -151,8 +156,13 @@ impl ByteWeight {
         let mut all = (*first).clone();
         for part in rest {
             let (rows, strips, quads) = (all.rows as u32, all.lanes.len(), all.quads.len());
-            if part.cols != all.cols {
+            if (part.cols, part.block) != (all.cols, all.block) {
                 return None;
+            }
+            match (&mut all.quads, &part.quads) {
+                (Quads::Bytes(all), Quads::Bytes(part)) => all.extend(part),
+                (Quads::Codes(all), Quads::Codes(part)) => all.extend(part),
+                _ => return None,
             }
             match (&mut all.form, &part.form) {
                 (Form::Dense, Form::Dense) => {}
@@ -173,8 +183,8 @@ impl ByteWeight {
             }));
             all.places = places(all.rows + part.rows, &all.lanes);
             all.scales.extend(&part.scales);
-            all.starts.extend(&part.starts);
-            all.quads.extend(&part.quads);
+            all.block_scales.extend(&part.block_scales);
+            all.sums.extend(&part.sums);
             all.rows += part.rows;
         }
         Some(all)

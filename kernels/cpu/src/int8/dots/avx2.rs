@@ -1,5 +1,7 @@
 use std::arch::x86_64::*;
 
+use burn_sparse_pattern::format::LEVELS;
+
 use super::{Dots, HALF};
 use crate::simd::Avx2;
 
@@ -83,18 +85,19 @@ impl Dots for Avx2Bytes {
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
-        // SAFETY: as in `zero`. The sign moves from the input to the weight: a pair of products is at most 2 · 127², which
-        // an i16 holds.
+        // SAFETY: as in `zero`.
+        unsafe { multiply_add(sums, inputs, halves(weights.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
+        // SAFETY: as in `zero`.
         unsafe {
-            let (mut found, weights) = (sums, halves(weights.cast()));
-            for half in 0..2 {
-                let magnitude = _mm256_abs_epi8(inputs[half]);
-                let signed = _mm256_sign_epi8(weights[half], inputs[half]);
-                let pairs = _mm256_maddubs_epi16(magnitude, signed);
-                let quads = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-                found[half] = _mm256_add_epi32(sums[half], quads);
-            }
-            found
+            let levels = _mm256_broadcastsi128_si256(_mm_loadu_si128(LEVELS.as_ptr().cast()));
+            let (codes, low) = (_mm256_loadu_si256(codes.cast()), _mm256_set1_epi8(0xf));
+            let lower = _mm256_and_si256(codes, low);
+            let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), low);
+            let weights = [_mm256_shuffle_epi8(levels, lower), _mm256_shuffle_epi8(levels, upper)];
+            multiply_add(sums, inputs, weights)
         }
     }
     #[inline(always)]
@@ -109,6 +112,28 @@ impl Dots for Avx2Bytes {
             let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             _mm_storeu_si128(to.cast(), _mm_packs_epi16(low, high));
         }
+    }
+}
+
+/// Adds the products of inputs and weights.
+#[inline(always)]
+unsafe fn multiply_add(
+    sums: [__m256i; 2],
+    inputs: [__m256i; 2],
+    weights: [__m256i; 2],
+) -> [__m256i; 2] {
+    // SAFETY: the caller runs with AVX2. The sign moves from the input to the weight: a pair of products is at most 2 · 127²,
+    // which an i16 holds.
+    unsafe {
+        let mut found = sums;
+        for half in 0..2 {
+            let magnitude = _mm256_abs_epi8(inputs[half]);
+            let signed = _mm256_sign_epi8(weights[half], inputs[half]);
+            let pairs = _mm256_maddubs_epi16(magnitude, signed);
+            let quads = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+            found[half] = _mm256_add_epi32(sums[half], quads);
+        }
+        found
     }
 }
 

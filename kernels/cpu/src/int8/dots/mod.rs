@@ -42,9 +42,6 @@ pub(crate) const STRETCH: usize = 4;
 /// Largest absolute value of a quantized weight or input: the range is symmetric.
 pub(crate) const MOST: i32 = 127;
 
-/// Added to inputs by those sets whose instruction multiplies unsigned with signed bytes only.
-pub(crate) const OFFSET: i32 = 128;
-
 /// Products of strips of 16 rows with signed bytes, summed in i32 without saturation.
 ///
 /// # Safety
@@ -69,10 +66,10 @@ pub(crate) trait Dots: Copy + 'static {
     const HALVES: bool = false;
 
     unsafe fn zero() -> Self::Sums;
-    /// Returns the sums before the first product. Sets that add [`OFFSET`] to inputs begin with 16 values of minus that times
-    /// the sum of a row's weights.
+    /// Returns the sums before the first product, given the sum of every row's weights: sets whose
+    /// instruction multiplies unsigned with signed bytes add an offset to inputs, and begin with minus that times it.
     #[inline(always)]
-    unsafe fn start(_from: *const i32) -> Self::Sums {
+    unsafe fn start(_from: *const i16) -> Self::Sums {
         // SAFETY: guaranteed by the caller.
         unsafe { Self::zero() }
     }
@@ -97,6 +94,9 @@ pub(crate) trait Dots: Copy + 'static {
     }
     /// Adds to the sum of every row the products of its quad with weights in memory.
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums;
+    /// As [`Self::dot`], with weights that are levels, of which memory has the codes: byte `i` holds those of weights `i` and
+    /// `i` + 32.
+    unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums;
 
     /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);

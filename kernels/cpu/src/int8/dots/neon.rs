@@ -1,5 +1,7 @@
 use std::arch::aarch64::*;
 
+use burn_sparse_pattern::format::LEVELS;
+
 use super::Dots;
 use crate::simd::Neon;
 
@@ -94,13 +96,22 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `zero`.
         let part = |part: usize| unsafe {
-            let weights = vld1q_s8(weights.add(16 * part));
-            match DOTPROD {
-                true => sdot(sums[part], inputs[part], weights),
-                false => widened(sums[part], inputs[part], weights),
-            }
+            multiply_add::<DOTPROD>(sums[part], inputs[part], vld1q_s8(weights.add(16 * part)))
         };
         [part(0), part(1), part(2), part(3)]
+    }
+    #[inline(always)]
+    unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let (levels, codes) =
+                (vld1q_s8(LEVELS.as_ptr()), [vld1q_u8(codes), vld1q_u8(codes.add(16))]);
+            let lower = |at: usize| vqtbl1q_s8(levels, vandq_u8(codes[at], vdupq_n_u8(0xf)));
+            let upper = |at: usize| vqtbl1q_s8(levels, vshrq_n_u8::<4>(codes[at]));
+            let part =
+                |part: usize, weights| multiply_add::<DOTPROD>(sums[part], inputs[part], weights);
+            [part(0, lower(0)), part(1, lower(1)), part(2, upper(0)), part(3, upper(1))]
+        }
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
@@ -118,6 +129,22 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
 
 /// Adds to every i32 the products of its quad.
 #[inline(always)]
+unsafe fn multiply_add<const DOTPROD: bool>(
+    sums: int32x4_t,
+    inputs: int8x16_t,
+    weights: int8x16_t,
+) -> int32x4_t {
+    // SAFETY: the caller runs with NEON, and with `dotprod` if `DOTPROD`.
+    unsafe {
+        match DOTPROD {
+            true => sdot(sums, inputs, weights),
+            false => widened(sums, inputs, weights),
+        }
+    }
+}
+
+/// As [`multiply_add`], by one instruction.
+#[inline(always)]
 unsafe fn sdot(mut sums: int32x4_t, inputs: int8x16_t, weights: int8x16_t) -> int32x4_t {
     // SAFETY: the caller runs with `dotprod`. Its intrinsic is not stable in Rust 1.95.
     unsafe {
@@ -133,7 +160,7 @@ unsafe fn sdot(mut sums: int32x4_t, inputs: int8x16_t, weights: int8x16_t) -> in
     sums
 }
 
-/// Adds to every i32 the products of its quad, on CPUs before Armv8.4.
+/// As [`multiply_add`], on CPUs before Armv8.4.
 #[inline(always)]
 unsafe fn widened(sums: int32x4_t, inputs: int8x16_t, weights: int8x16_t) -> int32x4_t {
     // SAFETY: the caller runs with NEON.

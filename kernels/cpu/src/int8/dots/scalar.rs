@@ -1,3 +1,5 @@
+use burn_sparse_pattern::format::LEVELS;
+
 use super::{Dots, QUAD, QUAD_BYTES};
 use crate::layout::TILE_ROWS;
 use crate::simd::Scalar;
@@ -53,12 +55,17 @@ impl Dots for ScalarBytes {
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `scaled`.
-        let weights = unsafe { weights.cast::<Self::Bytes>().read_unaligned() };
-        std::array::from_fn(|row| {
-            let quad = row * QUAD..(row + 1) * QUAD;
-            let products = inputs[quad.clone()].iter().zip(&weights[quad]);
-            sums[row] + products.map(|(&x, &w)| i32::from(x) * i32::from(w)).sum::<i32>()
-        })
+        multiply_add(sums, inputs, unsafe { weights.cast::<Self::Bytes>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
+        // SAFETY: as in `scaled`.
+        let codes = unsafe { codes.cast::<[u8; QUAD_BYTES / 2]>().read_unaligned() };
+        let levels = std::array::from_fn(|at| {
+            let (byte, upper) = (codes[at % codes.len()], at / codes.len());
+            LEVELS[usize::from(byte >> (4 * upper) & 0xf)]
+        });
+        multiply_add(sums, inputs, levels)
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
@@ -67,4 +74,18 @@ impl Dots for ScalarBytes {
             unsafe { *to.add(at) = (*from.add(at) * inverse).round_ties_even() as i8 as u8 };
         }
     }
+}
+
+/// Adds to the sum of every row the products of its quad.
+#[inline(always)]
+fn multiply_add(
+    sums: [i32; TILE_ROWS],
+    inputs: [i8; QUAD_BYTES],
+    weights: [i8; QUAD_BYTES],
+) -> [i32; TILE_ROWS] {
+    std::array::from_fn(|row| {
+        let quad = row * QUAD..(row + 1) * QUAD;
+        let products = inputs[quad.clone()].iter().zip(&weights[quad]);
+        sums[row] + products.map(|(&x, &w)| i32::from(x) * i32::from(w)).sum::<i32>()
+    })
 }

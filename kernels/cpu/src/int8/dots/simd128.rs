@@ -1,5 +1,7 @@
 use std::arch::wasm32::*;
 
+use burn_sparse_pattern::format::LEVELS;
+
 use super::{Dots, HALF};
 use crate::simd::Simd128;
 
@@ -84,6 +86,21 @@ impl Dots for Simd128Bytes {
             dot(sums[part], inputs[part], weights)
         };
         [part(0), part(1), part(2), part(3)]
+    }
+    #[inline(always)]
+    unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
+        // SAFETY: as in `scaled`.
+        let (levels, codes) = unsafe {
+            (v128_load(LEVELS.as_ptr().cast()), [0, 16].map(|at| v128_load(codes.add(at).cast())))
+        };
+        let part = |part: usize, codes| {
+            let weights = i8x16_swizzle(levels, codes);
+            let weights = [i16x8_extend_low_i8x16(weights), i16x8_extend_high_i8x16(weights)];
+            dot(sums[part], inputs[part], weights)
+        };
+        let lower = |at: usize| v128_and(codes[at], u8x16_splat(0xf));
+        let upper = |at: usize| u8x16_shr(codes[at], 4);
+        [part(0, lower(0)), part(1, lower(1)), part(2, upper(0)), part(3, upper(1))]
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {

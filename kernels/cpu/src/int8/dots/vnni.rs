@@ -1,7 +1,12 @@
 use std::arch::x86_64::*;
 
+use burn_sparse_pattern::format::LEVELS;
+
 use super::Dots;
 use crate::simd::Avx512;
+
+/// Added to inputs, as a power of two: flips their sign bit.
+const OFFSET: u32 = 7;
 
 /// AVX-512 with VNNI, VBMI and VBMI2 (Ice Lake, Zen 4, and newer).
 #[derive(Clone, Copy)]
@@ -23,9 +28,12 @@ impl Dots for Vnni {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
-    unsafe fn start(from: *const i32) -> Self::Sums {
+    unsafe fn start(from: *const i16) -> Self::Sums {
         // SAFETY: as in `zero`.
-        unsafe { _mm512_loadu_si512(from.cast()) }
+        unsafe {
+            let sums = _mm512_cvtepi16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32::<OFFSET>(sums))
+        }
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
@@ -72,6 +80,18 @@ impl Dots for Vnni {
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `zero`.
         unsafe { _mm512_dpbusd_epi32(sums, inputs, _mm512_loadu_si512(weights.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let levels = _mm512_broadcast_i32x4(_mm_loadu_si128(LEVELS.as_ptr().cast()));
+            let codes = _mm256_loadu_si256(codes.cast());
+            let upper = _mm256_srli_epi16::<4>(codes);
+            let both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(codes), upper);
+            let both = _mm512_and_si512(both, _mm512_set1_epi8(0xf));
+            _mm512_dpbusd_epi32(sums, inputs, _mm512_shuffle_epi8(levels, both))
+        }
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {

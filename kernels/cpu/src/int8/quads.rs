@@ -1,0 +1,95 @@
+//! Quads of weights, in 8 or in 4 bits.
+
+use burn_sparse_pattern::format::{LEVELS, level_code};
+
+use super::dots::{Dots, QUAD_BYTES};
+
+/// A quad of every row of a strip, on one cache line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(64))]
+pub(super) struct Quad(pub(super) [i8; QUAD_BYTES]);
+
+/// A quad of every row of a strip in codes of [`LEVELS`]: those of its first half in the lower halves of bytes, of its second half
+/// in the upper ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(32))]
+pub(super) struct HalfQuad([u8; QUAD_BYTES / 2]);
+
+/// All quads of a weight.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Quads {
+    Bytes(Vec<Quad>),
+    Codes(Vec<HalfQuad>),
+}
+
+/// A quad as it is stored.
+pub(super) trait Stored: Copy + 'static {
+    /// Adds to the sum of every row the products of its quad.
+    ///
+    /// # Safety
+    /// Same as for [`Dots`].
+    unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums;
+}
+
+impl Stored for Quad {
+    #[inline(always)]
+    unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
+        // SAFETY: guaranteed by the caller.
+        unsafe { D::dot(sums, inputs, weights.cast()) }
+    }
+}
+
+impl Stored for HalfQuad {
+    #[inline(always)]
+    unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
+        // SAFETY: guaranteed by the caller.
+        unsafe { D::dot_codes(sums, inputs, weights.cast()) }
+    }
+}
+
+impl Quad {
+    pub(super) const ZERO: Self = Self([0; QUAD_BYTES]);
+
+    /// Returns the codes of levels.
+    ///
+    /// # Panics
+    /// Panics if a byte is not a level.
+    pub(super) fn codes(&self) -> HalfQuad {
+        let (first, second) = self.0.split_at(QUAD_BYTES / 2);
+        HalfQuad(std::array::from_fn(|at| level_code(first[at]) | level_code(second[at]) << 4))
+    }
+}
+
+impl HalfQuad {
+    fn levels(&self) -> Quad {
+        Quad(std::array::from_fn(|at| {
+            let (byte, upper) = (self.0[at % self.0.len()], at / self.0.len());
+            LEVELS[usize::from(byte >> (4 * upper) & 0xf)]
+        }))
+    }
+}
+
+impl Quads {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Bytes(quads) => quads.len(),
+            Self::Codes(quads) => quads.len(),
+        }
+    }
+
+    /// Returns the number of bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Bytes(quads) => size_of_val(quads.as_slice()),
+            Self::Codes(quads) => size_of_val(quads.as_slice()),
+        }
+    }
+
+    /// Returns the weights of a quad.
+    pub(super) fn at(&self, at: usize) -> Quad {
+        match self {
+            Self::Bytes(quads) => quads[at],
+            Self::Codes(quads) => quads[at].levels(),
+        }
+    }
+}
