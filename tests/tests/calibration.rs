@@ -7,6 +7,7 @@ use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibrateError, Saliency, Whole};
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Linear, Lstm, LstmConfig};
+use burn_sparse::pattern::format::Integers;
 use burn_sparse::prelude::*;
 use burn_sparse::train::Pruned;
 use burn_sparse_tests::models::seeded;
@@ -428,6 +429,63 @@ fn a_layer_that_cannot_be_recorded_is_named_before_anything_runs() {
 }
 
 #[test]
+fn rounded_weights_are_integers_whose_outputs_err_less_than_those_of_the_nearest() {
+    let (model, x) = (linear(128, 64, true), tokens(600, 128));
+    let target = values(model.forward(x.clone()));
+    let error = |layer: &Linear| -> f64 {
+        let found = values(layer.forward(x.clone()));
+        found.iter().zip(&target).map(|(a, b)| (a - b).powi(2)).sum()
+    };
+    for (pattern, integers) in PATTERNS
+        .into_iter()
+        .flat_map(|pattern| [(pattern, Integers::Int8), (pattern, Integers::Int4)])
+    {
+        let (rule, config) = (rule(pattern, 0.5), exact());
+        let found = plan(&model, &rule).calibrate(
+            &model,
+            &forward(),
+            vec![x.clone()],
+            &config.with_values(integers),
+            |_| (),
+        );
+        let found = found.unwrap();
+        let scales = found.scales().clone();
+        assert_eq!(scales.keys().collect::<Vec<_>>(), ["weight"]);
+        let pruned = found.attach(model.clone()).unwrap().finish().unwrap();
+        let floats = pruned.checkpoint();
+        let checkpoint = floats.clone().with_scales(&scales).unwrap();
+        assert_eq!(checkpoint.entries()["weight"].value_type(), integers.into());
+        // What calibration found is what the scales stand for.
+        let stored = |checkpoint: &Checkpoint| checkpoint.entries()["weight"].stored();
+        assert_eq!(stored(&checkpoint), stored(&floats));
+        let ours = error(&checkpoint.load_dense(model.clone()).unwrap());
+        let nearest = self::pruned(&model, &rule, vec![x.clone()], &config);
+        let nearest = nearest.checkpoint().with_values(integers).unwrap();
+        let theirs = error(&nearest.load_dense(model.clone()).unwrap());
+        assert!(ours < theirs, "{pattern} {integers:?}: {ours} {theirs}");
+    }
+}
+
+#[test]
+fn without_any_sparsity_weights_are_only_rounded() {
+    let (model, x) = (linear(64, 32, false), tokens(300, 64));
+    let plan = plan(&model, &rule("shfl-bw(vector=4)", 0.5)).keeping_all();
+    let config = exact().with_values(Integers::Int4);
+    let found = plan.calibrate(&model, &forward(), vec![x], &config, |_| ()).unwrap();
+    assert_eq!(found.weights()[0].sparsity, 0.0);
+    assert!(found.weights()[0].error > 0.0 && found.weights()[0].error < 0.2);
+    let rounded = Checkpoint::of_dense(&found.apply(model));
+    let with_scales = rounded.clone().with_scales(found.scales()).unwrap();
+    let values = |checkpoint: &Checkpoint| checkpoint.entries()["weight"].stored();
+    assert_eq!(values(&with_scales), values(&rounded));
+    assert!(with_scales.packed().next().is_none());
+
+    let other = Checkpoint::of_dense(&linear(32, 32, false));
+    let error = other.with_scales(found.scales()).unwrap_err().to_string();
+    assert!(error.contains("parameter weight") && error.contains("scales"), "{error}");
+}
+
+#[test]
 fn bad_input_is_one_clear_error() {
     let model = linear(8, 8, true);
     let run = |rule: &PruneConfig, x: Vec<Tensor<2>>, config: CalibrateConfig| {
@@ -443,12 +501,22 @@ fn bad_input_is_one_clear_error() {
         ("toward_dense", config.with_toward_dense(f64::NAN)),
         ("damp", config.with_damp(-1.0)),
         ("damp", config.with_damp(f64::INFINITY)),
+        ("reconstruct", config.with_reconstruct(9).with_values(Integers::Int4)),
     ] {
         let error = run(&rule, vec![tokens(4, 8)], config).to_string();
         assert!(error.contains(key), "{error}");
     }
     let broken = Tensor::from_data(TensorData::new(vec![f32::NAN; 16], [2, 8]), &Device::flex());
     assert!(matches!(run(&rule, vec![broken], config), CalibrateError::NotFinite { .. }));
+
+    let conv = Conv2dConfig::new([3, 8], [3, 3]).init(&Device::flex());
+    let (model, x) = (Picture { conv }, Tensor::zeros([1, 3, 9, 8], &Device::flex()));
+    let whole = Whole::new(|model: &Picture, x: &Tensor<4>| {
+        model.conv.forward(x.clone());
+    });
+    let config = config.with_values(Integers::Int4);
+    let refused = plan(&model, &rule).calibrate(&model, &whole, vec![x], &config, |_| ());
+    assert!(matches!(refused, Err(CalibrateError::Integers { .. })));
 }
 
 #[test]

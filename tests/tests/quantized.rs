@@ -1,15 +1,17 @@
 //! Tests of weights in 8 and 4 bits: what runs, how near its results are, and what is refused.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_sparse::calibrate::CalibrateConfig;
 use burn_sparse::checkpoint::{Checkpoint, Entry, FloatType, Format, ValueType};
 use burn_sparse::nn::attention::{MhaInput, MultiHeadAttentionConfig};
 use burn_sparse::nn::{
     Activation, EmbeddingConfig, LinearConfig, LstmConfig, QuantizedParam, record_dispatch,
 };
 use burn_sparse::pattern::Pattern;
+use burn_sparse::pattern::format::Integers;
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Weights};
-use burn_sparse_run::pretrained::prune_folder;
+use burn_sparse_run::pretrained::{Calibration, CalibrationTexts, prune_folder, round_folder};
 use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors, folder, llama_tensors};
 
 fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
@@ -224,4 +226,39 @@ fn a_language_model_in_4_bits_keeps_its_embedding_and_its_tied_head_in_8() {
         let model = CausalLm::load(&Folder::open(path).unwrap(), Weights::Packed, &device).unwrap();
         assert_near(&found, &model.next_log_probabilities(&[1, 2, 3, 4]).unwrap());
     }
+}
+
+#[test]
+fn a_folder_is_rounded_by_the_inputs_of_a_text_pruned_or_not() {
+    let (device, place) = (Device::flex(), tempfile::tempdir().unwrap());
+    let text = place.path().join("text.txt");
+    std::fs::write(&text, "a b c d e a c e b d ".repeat(40)).unwrap();
+    let calibration = |config: CalibrateConfig| Calibration {
+        config,
+        texts: CalibrationTexts { files: vec![text.clone()], samples: 6, length: 8, seed: 1 },
+    };
+    let in_4 = calibration(CalibrateConfig::new().with_values(Integers::Int4));
+    let llama = folder(LLAMA, &llama_tensors());
+    let llama = Folder::open(llama.path()).unwrap();
+    let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
+    let (dense, pruned) = (place.path().join("dense"), place.path().join("pruned"));
+    round_folder(&llama, &in_4, &dense, |_| ()).unwrap();
+    prune_folder(&llama, &rule, 1, Some(&in_4), &pruned, |_| ()).unwrap();
+    for (out, packed) in [(dense, 0), (pruned, 14)] {
+        let folder = Folder::open(out).unwrap();
+        let checkpoint = folder.packed().unwrap().unwrap();
+        assert_eq!(checkpoint.packed().count(), packed);
+        let types = checkpoint.entries().values().map(Entry::value_type);
+        let types: Vec<ValueType> = types.collect();
+        let count = |wanted: ValueType| types.iter().filter(|found| **found == wanted).count();
+        assert_eq!((count(ValueType::Int4), count(ValueType::Int8)), (14, 1));
+        assert!(checkpoint.provenance().results().unwrap().contains("\"values\":\"int4\""));
+        let model = CausalLm::load(&folder, Weights::Packed, &device).unwrap();
+        let (_, ran) = record_dispatch(|| model.next_log_probabilities(&[1, 2, 3]).unwrap());
+        assert_eq!(ran.iter().filter(|ran| ran.choice.to_string().contains("-int4-")).count(), 14);
+    }
+    let nothing = calibration(CalibrateConfig::new());
+    let out = place.path().join("nothing");
+    let error = round_folder(&llama, &nothing, &out, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("integers to round to") && !out.exists(), "{error}");
 }

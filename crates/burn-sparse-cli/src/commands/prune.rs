@@ -5,11 +5,14 @@ use burn_sparse::calibrate::{
     CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep, Saliency,
 };
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
+use burn_sparse::pattern::format::Integers;
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::Folder;
-use burn_sparse_run::pretrained::{Calibration, CalibrationRecord, CalibrationTexts, prune_folder};
-use clap::Args;
+use burn_sparse_run::pretrained::{
+    Calibration, CalibrationRecord, CalibrationTexts, PrunedFolder, prune_folder, round_folder,
+};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::Failure;
@@ -22,10 +25,10 @@ pub(crate) struct PruneArguments {
     /// A safetensors file, or a Hugging Face folder or name: all its linear weights but a head are pruned, and it is written
     /// packed.
     pub(crate) weights: PathBuf,
-    /// The pattern, as in 'shfl-bw(vector=32)'.
+    /// The pattern, as in 'shfl-bw(vector=32)'; none with --sparsity 0.
     #[arg(long)]
-    pub(crate) pattern: Pattern,
-    /// Share of zeros; n-of-m fixes its own.
+    pub(crate) pattern: Option<Pattern>,
+    /// Share of zeros; n-of-m fixes its own. With 0, weights are only rounded (see --values).
     #[arg(long)]
     pub(crate) sparsity: Option<f64>,
     /// The file, or the folder, to write.
@@ -88,6 +91,18 @@ pub(crate) struct CalibrationArguments {
     /// Train the kept weights of every block for so many steps to the dense block's output.
     #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "calibrate")]
     pub(crate) reconstruct: usize,
+    /// Round weights to 8 or 4 bits, each making up for those before it.
+    #[arg(long, value_enum, requires = "calibrate")]
+    pub(crate) values: Option<IntegerValues>,
+}
+
+/// Types of values that calibration rounds to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IntegerValues {
+    /// 8 bits.
+    W8a8,
+    /// 4 bits; 8 for embeddings.
+    W4a8,
 }
 
 impl CalibrationArguments {
@@ -102,12 +117,27 @@ impl CalibrationArguments {
         if let Some(damp) = self.damp {
             config = config.with_damp(damp);
         }
+        if let Some(values) = self.values {
+            config = config.with_values(match values {
+                IntegerValues::W8a8 => Integers::Int8,
+                IntegerValues::W4a8 => Integers::Int4,
+            });
+        }
         config
     }
 }
 
 pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
-    let pattern = arguments.pattern;
+    if arguments.calibration.values.is_some() && arguments.calibration.reconstruct > 0 {
+        let reason = "--reconstruct trains weights, which would not stay the integers of --values";
+        return Err(usage(reason.into()));
+    }
+    if arguments.sparsity == Some(0.0) {
+        return round_pretrained(arguments);
+    }
+    let Some(pattern) = arguments.pattern else {
+        return Err(usage("--pattern is missing; only --sparsity 0 needs none".into()));
+    };
     let sparsity = match (pattern.fixed_sparsity(), arguments.sparsity) {
         (Some(fixed), Some(given)) if (fixed - given).abs() > 1e-9 => {
             return Err(usage(format!(
@@ -169,12 +199,46 @@ fn prune_pretrained(
     let rule = PruneConfig::new(pattern, sparsity)
         .with_distribution(arguments.distribution)
         .with_cap(arguments.cap);
+    let calibration = calibration(folder, arguments)?;
+    let (seed, out) = (arguments.seed, &arguments.out);
+    let done = prune_folder(folder, &rule, seed, calibration.as_ref(), out, |step| {
+        output::note(&written(step));
+    })?;
+    let count = done.checkpoint.packed().count();
+    report(done, count, arguments)
+}
+
+/// Rounds the weights of a pretrained model, and prunes nothing.
+fn round_pretrained(arguments: &PruneArguments) -> Result<(), Failure> {
+    if let Some(pattern) = arguments.pattern {
+        return Err(usage(format!("--pattern {pattern}: --sparsity 0 prunes nothing")));
+    }
+    if arguments.calibration.values.is_none() {
+        return Err(usage(
+            "--sparsity 0 only rounds weights: it needs --calibrate and --values".into(),
+        ));
+    }
+    let folder = Folder::find(&arguments.weights)?;
+    let Some(calibration) = calibration(&folder, arguments)? else {
+        return Err(usage("--values needs --calibrate".into()));
+    };
+    let done = round_folder(&folder, &calibration, &arguments.out, |step| {
+        output::note(&written(step));
+    })?;
+    let count = done.calibration.as_ref().map_or(0, |calibration| calibration.weights.len());
+    report(done, count, arguments)
+}
+
+fn calibration(
+    folder: &Folder,
+    arguments: &PruneArguments,
+) -> Result<Option<Calibration>, Failure> {
     PretrainedTask::of(folder, arguments.task)?;
     let CalibrationArguments { samples, length, .. } = arguments.calibration;
     if samples == 0 || length < 2 {
         return Err(usage("--samples and --length: expected 1 and 2 or more".into()));
     }
-    let calibration = (!arguments.calibrate.is_empty()).then(|| Calibration {
+    Ok((!arguments.calibrate.is_empty()).then(|| Calibration {
         config: arguments.calibration.config(),
         texts: CalibrationTexts {
             files: arguments.calibrate.clone(),
@@ -182,24 +246,28 @@ fn prune_pretrained(
             length,
             seed: arguments.seed,
         },
-    });
-    let seed = arguments.seed;
-    let done = prune_folder(folder, &rule, seed, calibration.as_ref(), &arguments.out, |step| {
-        output::note(&written(step));
-    })?;
-    let (sparsity, count) = (done.checkpoint.sparsity(), done.checkpoint.packed().count());
+    }))
+}
+
+/// Reports what was done to so many matrices.
+fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Result<(), Failure> {
+    let (sparsity, calibration) = (done.checkpoint.sparsity(), done.calibration);
     let out = arguments.out.display().to_string();
     if arguments.json {
-        let calibration = done.calibration;
         return output::json(&FolderReport { sparsity, matrices: count, out, calibration });
     }
-    output::text(&format!(
+    let mut text = format!(
         "{out}: {count} matrices at {:.2} % sparsity, not yet evaluated\n\n\
          try next:\n  \
-         burn-sparse eval {out}      what pruning cost\n  \
-         burn-sparse export {out} --layout huggingface --format packed --values w8a8 --out {out}-8",
+         burn-sparse eval {out}      what it cost",
         100.0 * sparsity
-    ))
+    );
+    if arguments.calibration.values.is_none() {
+        text += &format!(
+            "\n  burn-sparse export {out} --layout huggingface --format packed --values w8a8 --out {out}-8"
+        );
+    }
+    output::text(&text)
 }
 
 fn written(step: CalibrationStep<'_>) -> String {

@@ -2,6 +2,7 @@
 
 use half::bf16;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::{Array, FloatType, FormatError};
 use crate::Packed;
@@ -15,7 +16,8 @@ pub const LEVELS: [i8; 16] =
     [-127, -101, -80, -62, -47, -34, -21, -10, 0, 12, 24, 36, 50, 65, 84, 109];
 
 /// Integers that stored values are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Integers {
     /// From -127 to 127, with a scale in f32 for every row.
     Int8,
@@ -25,6 +27,30 @@ pub enum Integers {
 
 /// Block of all columns of a row.
 const ROW: usize = usize::MAX;
+
+impl Integers {
+    /// Returns how many neighbouring columns of a `[rows, cols]` matrix share a scale, of which so many weights are kept; `None` if
+    /// it is dense.
+    pub fn block(self, (rows, cols): (usize, usize), kept: Option<usize>) -> usize {
+        match self {
+            Self::Int8 => ROW,
+            Self::Int4 => block(rows * cols, kept),
+        }
+    }
+
+    /// Returns the scale that rounds values with the smallest squared error found.
+    pub fn scale(self, values: &[f32]) -> f32 {
+        match self {
+            Self::Int8 => scale(values),
+            Self::Int4 => scale_of_levels(values),
+        }
+    }
+
+    /// Returns how values with this scale are rounded.
+    pub fn rounding(self, scale: f32) -> Rounding {
+        Rounding { integers: self, scale }
+    }
+}
 
 /// Scales of the values of a `[rows, cols]` matrix that are stored as integers.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +136,7 @@ impl Scales {
     /// Returns how the values of a row and block of columns are rounded, given one of the columns.
     #[inline]
     pub fn rounding(&self, row: usize, col: usize) -> Rounding {
-        Rounding { integers: self.integers, scale: self.at(row, col) }
+        self.integers.rounding(self.at(row, col))
     }
 
     /// Returns the value of an integer.
@@ -132,17 +158,11 @@ impl Scales {
         kept: Option<usize>,
         visit: impl FnOnce(&mut dyn FnMut(usize, usize, f32)),
     ) -> Self {
-        let block = match integers {
-            Integers::Int8 => ROW,
-            Integers::Int4 => block(rows * cols, kept),
-        };
+        let block = integers.block((rows, cols), kept);
         let mut found = Self::new(integers, cols, block, Vec::new());
         let mut blocks = vec![Vec::new(); rows * found.blocks];
         visit(&mut |row, col, value| blocks[row * found.blocks + col / block].push(value));
-        found.values = match integers {
-            Integers::Int8 => blocks.iter().map(|values| scale(values)).collect(),
-            Integers::Int4 => blocks.par_iter().map(|values| scale_of_levels(values)).collect(),
-        };
+        found.values = blocks.par_iter().map(|values| integers.scale(values)).collect();
         found
     }
 

@@ -7,6 +7,7 @@ use burn_sparse::calibrate::{
     Blocks, CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep,
 };
 use burn_sparse::checkpoint::{Checkpoint, Format};
+use burn_sparse::pattern::Pattern;
 use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning};
 use burn_sparse_models::huggingface::{Folder, ModelConfig, Weights};
 use burn_sparse_models::{BertBlocks, LlamaBlocks};
@@ -66,6 +67,44 @@ pub fn prune_folder(
     out: &Path,
     on_step: impl FnMut(CalibrationStep<'_>),
 ) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
+    write(folder, Task { rule, keep_all: false, seed }, calibration, out, on_step)
+}
+
+/// Rounds all matrices of a folder, but a head of its own, to the integers of `calibration`, without pruning, and writes a folder
+/// that runs so. See [`prune_folder`].
+///
+/// # Errors
+/// As [`prune_folder`], and if the calibration does not say to what values are rounded.
+pub fn round_folder(
+    folder: &Folder,
+    calibration: &Calibration,
+    out: &Path,
+    on_step: impl FnMut(CalibrationStep<'_>),
+) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
+    if calibration.config.values().is_none() {
+        return Err("there is nothing to do: neither a sparsity nor integers to round to".into());
+    }
+    // Only what it selects counts.
+    let rule = PruneConfig::new(Pattern::Unstructured {}, 0.5);
+    let task = Task { rule: &rule, keep_all: true, seed: 0 };
+    write(folder, task, Some(calibration), out, on_step)
+}
+
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    rule: &'a PruneConfig,
+    /// `true` to keep all weights that the rule selects.
+    keep_all: bool,
+    seed: u64,
+}
+
+fn write(
+    folder: &Folder,
+    task: Task<'_>,
+    calibration: Option<&Calibration>,
+    out: &Path,
+    on_step: impl FnMut(CalibrationStep<'_>),
+) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
     // Before the work.
     folder.refuse_itself(out)?;
     let device = Device::flex();
@@ -76,17 +115,17 @@ pub fn prune_folder(
             let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
                 Prepared::new(calibration, BertBlocks, tokens, |ids| model.features(ids))
             });
-            prune(model.clone(), rule, seed, calibration, on_step)?
+            prune(model.clone(), task, calibration, on_step)?
         }
         ModelConfig::Llama(config) => {
             let tokens = calibration.map(|c| c.texts.windows(folder, &device)).transpose()?;
             let head = if config.tied { &[][..] } else { &["head.*"] };
-            let rule = rule.clone().with_except(head.iter().copied());
+            let rule = task.rule.clone().with_except(head.iter().copied());
             let model = folder.load(config.init(&device), Weights::Dense)?;
             let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
                 Prepared::new(calibration, LlamaBlocks, tokens, |ids| model.embed(ids))
             });
-            prune(model.clone(), &rule, seed, calibration, on_step)?
+            prune(model.clone(), Task { rule: &rule, ..task }, calibration, on_step)?
         }
         _ => return Err("no such architecture can be pruned".into()),
     };
@@ -123,21 +162,30 @@ impl<B, S> Prepared<B, S> {
 
 fn prune<M: Module, B: Blocks<M>>(
     model: M,
-    rule: &PruneConfig,
-    seed: u64,
+    task: Task<'_>,
     calibration: Option<Prepared<B, B::State>>,
     on_step: impl FnMut(CalibrationStep<'_>),
 ) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
     let started = Instant::now();
-    let pruning = Pruning::new([rule.clone()]).with_seed(seed);
+    let pruning = Pruning::new([task.rule.clone()]).with_seed(task.seed);
     let plan = Plan::new(pruning, &model, Horizon::steps(0))?;
+    let plan = if task.keep_all { plan.keeping_all() } else { plan };
     let Some(Prepared { config, samples, blocks, states, hash }) = calibration else {
         let checkpoint = plan.attach(model)?.finish()?.checkpoint();
         return Ok(PrunedFolder { checkpoint, calibration: None });
     };
     let found = plan.calibrate(&model, &blocks, states, &config, on_step)?;
     let (weights, blocks) = (found.weights().to_vec(), found.blocks().to_vec());
-    let checkpoint = found.attach(model)?.finish()?.checkpoint();
+    let scales = found.scales().clone();
+    let checkpoint = match task.keep_all {
+        true => Checkpoint::of_dense(&found.apply(model)),
+        false => found.attach(model)?.finish()?.checkpoint(),
+    };
+    let mut checkpoint = checkpoint.with_scales(&scales)?;
+    if let Some(integers) = config.values() {
+        // Embeddings, and whatever was not calibrated.
+        checkpoint = checkpoint.with_values(integers)?;
+    }
     let seconds = started.elapsed().as_secs_f64();
     let record = CalibrationRecord { config, samples, hash, weights, blocks, seconds };
     let results = serde_json::json!({ "calibration": &record }).to_string();

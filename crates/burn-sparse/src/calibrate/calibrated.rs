@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
+use burn_sparse_pattern::format::Scales;
 use serde::{Deserialize, Serialize};
 
 use crate::params::{MapParams, Path, edit_leaf, map_params};
@@ -63,6 +64,8 @@ pub struct Calibrated {
     pub(super) masks: BTreeMap<String, (Vec<u8>, Vec<u32>)>,
     /// Values of weights and biases in the order in which layers store them, by path.
     pub(super) values: BTreeMap<String, Vec<f32>>,
+    /// Scales of weights that are integers, by path.
+    pub(super) scales: BTreeMap<String, Scales>,
     pub(super) weights: Vec<CalibratedWeight>,
     pub(super) blocks: Vec<CalibratedBlock>,
 }
@@ -76,6 +79,17 @@ impl Calibrated {
     /// Returns what reconstruction did, in the order of the forward pass; empty without it.
     pub fn blocks(&self) -> &[CalibratedBlock] {
         &self.blocks
+    }
+
+    /// Returns the scales of weights that are integers, by path, for
+    /// [`Checkpoint::with_scales`](crate::checkpoint::Checkpoint::with_scales); empty if they are floats.
+    pub fn scales(&self) -> &BTreeMap<String, Scales> {
+        &self.scales
+    }
+
+    /// Gives a model, the one that was calibrated, the values without masks.
+    pub fn apply<M: Module>(&self, model: M) -> M {
+        set_values(model, &self.values)
     }
 
     /// Gives a model, the one that was calibrated or its autodiff twin, the values and masks. Masks do not change any more;

@@ -1,5 +1,6 @@
 use std::str::FromStr;
 
+use burn_sparse_pattern::format::Integers;
 use serde::{Deserialize, Serialize};
 
 use super::CalibrateError;
@@ -52,6 +53,9 @@ pub struct CalibrateConfig {
     toward_dense: f64,
     damp: f64,
     reconstruct: usize,
+    /// Never in a recipe, whose weights are trained after it.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    values: Option<Integers>,
 }
 
 impl Default for CalibrateConfig {
@@ -62,6 +66,7 @@ impl Default for CalibrateConfig {
             toward_dense: 0.5,
             damp: 0.01,
             reconstruct: 0,
+            values: None,
         }
     }
 }
@@ -109,6 +114,14 @@ impl CalibrateConfig {
         self
     }
 
+    /// Rounds kept weights to integers, each making up for the rounding of those before it (Frantar et al., "GPTQ", ICLR 2023).
+    /// Not together with reconstruction, which trains them.
+    #[must_use]
+    pub fn with_values(mut self, values: Integers) -> Self {
+        self.values = Some(values);
+        self
+    }
+
     /// Returns the score that ranks weights.
     pub fn score(&self) -> Saliency {
         self.score
@@ -134,6 +147,11 @@ impl CalibrateConfig {
         self.reconstruct
     }
 
+    /// Returns the integers that kept weights become, if they do.
+    pub fn values(&self) -> Option<Integers> {
+        self.values
+    }
+
     /// Returns `true` if the dense model has to run beside the pruned one.
     pub(super) fn needs_dense(&self) -> bool {
         (self.repair || self.reconstruct > 0) && self.toward_dense > 0.0
@@ -147,6 +165,9 @@ impl CalibrateConfig {
         let value = |key, found| Err(CalibrateError::Value { key, found });
         if !(0.0..=1.0).contains(&self.toward_dense) {
             return value("toward_dense", self.toward_dense);
+        }
+        if self.values.is_some() && self.reconstruct > 0 {
+            return value("reconstruct", self.reconstruct as f64);
         }
         match self.damp.is_finite() && self.damp >= 0.0 {
             true => Ok(()),

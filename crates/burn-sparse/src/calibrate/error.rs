@@ -10,6 +10,7 @@ pub enum CalibrateError {
     /// A setting out of range.
     #[error("{key} is {found}, expected {}", match *key {
         "toward_dense" => "a share from 0 to 1",
+        "reconstruct" => "0: it trains weights, which would not stay integers",
         _ => "0 or a positive number",
     })]
     Value {
@@ -63,6 +64,12 @@ pub enum CalibrateError {
     /// Reconstruction of a model that is not cut into blocks.
     #[error("blocks can only be reconstructed if `Blocks::features` returns what they put out")]
     NoFeatures,
+    /// A convolution that is to become integers.
+    #[error("parameter {name}: only the weights of linear layers become integers")]
+    Integers {
+        /// Path of the parameter.
+        name: String,
+    },
     /// Inputs that are NaN or infinite.
     #[error("parameter {name}: its inputs are not finite")]
     NotFinite {

@@ -59,6 +59,24 @@ impl Damped {
     }
 }
 
+/// Returns the rows of `U`, with `Uᵀ U = H⁻¹` and `U` upper triangular: its diagonal is the saliency of a weight when all
+/// columns before it are fixed.
+pub(super) fn upper_factor_of_inverse(matrix: &Mat<f64>, par: Par) -> Vec<Vec<f64>> {
+    let n = matrix.nrows();
+    // With J the reversal of rows, J H J = L Lᵀ gives H⁻¹ = (J L⁻ᵀ J)(J L⁻¹ J) = Uᵀ U with U = J L⁻¹ J, which is upper
+    // triangular: no inverse is factored, which would square the error.
+    let reversed = Mat::from_fn(n, n, |i, j| matrix[(n - 1 - i, n - 1 - j)]);
+    let factor = Factor::new(reversed, par);
+    let inverse = factor.map(|factor| factor.inverse_lower(par));
+    let value = |i: usize, j: usize| match &inverse {
+        Some(inverse) if j >= i => inverse[(n - 1 - i, n - 1 - j)],
+        // Reversed rows can only fail where rounding decides; their diagonal stands in.
+        None if i == j => matrix[(i, i)].sqrt().recip(),
+        _ => 0.0,
+    };
+    (0..n).map(|i| (0..n).map(|j| value(i, j)).collect()).collect()
+}
+
 impl Factor {
     /// Factors the lower half of a matrix; `None` if it is not positive definite, in the precision of `f64`.
     pub(super) fn new(mut matrix: Mat<f64>, par: Par) -> Option<Self> {

@@ -1,5 +1,6 @@
 //! Pruning of one weight by the inputs of its layer.
 
+use burn_sparse_pattern::format::Scales;
 use burn_sparse_pattern::{Mask, Pattern, PatternError, Projection, RowOrder, Scores, Search};
 use faer::Mat;
 
@@ -7,6 +8,7 @@ use super::eliminate::eliminate;
 use super::factor::{Damped, threads};
 use super::gram::Moments;
 use super::repair::{least_squares, masked, output_error};
+use super::rounding::rounded;
 use super::sweep::{sweep, width};
 use super::{CalibrateConfig, Saliency};
 
@@ -27,6 +29,8 @@ pub(super) struct Solution {
     pub(super) weights: Mat<f64>,
     pub(super) bias: Option<Vec<f64>>,
     pub(super) projection: Projection,
+    /// Scales of the weights, if they are integers.
+    pub(super) scales: Option<Scales>,
     /// Relative error of the outputs with the mask alone.
     pub(super) masked: f64,
     /// Relative error of the outputs.
@@ -51,14 +55,23 @@ impl Task<'_> {
             false => 0.0,
         };
         let masked = relative(&before);
-        if !self.config.repair() {
-            let bias = self.bias.clone();
-            return Ok(Solution { weights: before, bias, projection, masked, left: masked });
-        }
-        let weights = least_squares(damped, &target, mask);
-        let bias = self.bias.as_ref().map(|bias| self.repaired_bias(bias, &weights, moments));
+        let weights = match self.config.repair() {
+            true => least_squares(damped, &target, mask),
+            false => before,
+        };
+        let (weights, scales) = match self.config.values() {
+            Some(integers) => {
+                let (weights, scales) = rounded(damped, &weights, mask, integers);
+                (weights, Some(scales))
+            }
+            None => (weights, None),
+        };
+        let bias = match self.config.repair() {
+            true => self.bias.as_ref().map(|bias| self.repaired_bias(bias, &weights, moments)),
+            false => self.bias.clone(),
+        };
         let left = relative(&weights);
-        Ok(Solution { weights, bias, projection, masked, left })
+        Ok(Solution { weights, bias, projection, scales, masked, left })
     }
 
     /// Returns the dense weights whose outputs are to be met: those of the layer, moved so that its outputs on the pruned

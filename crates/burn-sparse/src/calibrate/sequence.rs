@@ -48,6 +48,9 @@ impl Plan {
     ) -> Result<Calibrated, CalibrateError> {
         config.validate()?;
         self.refuse_ramps()?;
+        if config.values().is_some() {
+            self.refuse_convolutions()?;
+        }
         let first = batches.first().ok_or(CalibrateError::NoInputs)?;
         let sites = sites(self, model, blocks, first)?;
         let mut walk = Walk {
@@ -62,6 +65,7 @@ impl Plan {
             plan: self.clone(),
             masks: BTreeMap::new(),
             values: BTreeMap::new(),
+            scales: BTreeMap::new(),
             weights: Vec::new(),
             blocks: Vec::new(),
         };
@@ -87,6 +91,14 @@ impl Plan {
             }
         }
         Ok(found)
+    }
+
+    fn refuse_convolutions(&self) -> Result<(), CalibrateError> {
+        let convolution = |weight: &&PlannedWeight| matches!(weight.view, View::Conv { .. });
+        match self.weights.iter().find(convolution) {
+            Some(weight) => Err(CalibrateError::Integers { name: weight.name.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn refuse_ramps(&self) -> Result<(), CalibrateError> {
@@ -143,6 +155,7 @@ impl Plan {
             on_step(CalibrationStep::Weight(&weight));
             found.weights.push(weight);
             values.extend(stored(name, view, &solution));
+            found.scales.extend(solution.scales.map(|scales| (name.clone(), scales)));
         }
         Ok(values)
     }

@@ -4,7 +4,7 @@ use burn_sparse_pattern::{Mask, Pattern, PatternError};
 use faer::Mat;
 use rayon::prelude::*;
 
-use super::factor::{Damped, Factor, threads};
+use super::factor::{Damped, threads, upper_factor_of_inverse};
 
 /// Returns the columns that are selected together: those that share a budget, or a run of them if the whole matrix does.
 /// `None` for patterns whose rows do not choose on their own.
@@ -32,7 +32,7 @@ pub(super) fn sweep(
     by_row: bool,
 ) -> Result<Mask, PatternError> {
     let (rows, cols) = (first.rows(), first.cols());
-    let upper = upper_factor_of_inverse(damped);
+    let upper = upper_factor_of_inverse(&damped.matrix, threads());
     let mut weights: Vec<Vec<f64>> =
         (0..rows).map(|row| target.col(row).iter().copied().collect()).collect();
     let mut keep = vec![vec![false; cols]; rows];
@@ -69,24 +69,6 @@ pub(super) fn sweep(
         });
     }
     Mask::from_fn(rows, cols, |row, col| keep[row][col])
-}
-
-/// Returns the rows of `U`, with `Uᵀ U = H⁻¹` and `U` upper triangular: its diagonal is the saliency of a weight when all
-/// columns before it are fixed.
-fn upper_factor_of_inverse(damped: &Damped) -> Vec<Vec<f64>> {
-    let n = damped.matrix.nrows();
-    // With J the reversal of rows, J H J = L Lᵀ gives H⁻¹ = (J L⁻ᵀ J)(J L⁻¹ J) = Uᵀ U with U = J L⁻¹ J, which is upper
-    // triangular: no inverse is factored, which would square the error.
-    let reversed = Mat::from_fn(n, n, |i, j| damped.matrix[(n - 1 - i, n - 1 - j)]);
-    let factor = Factor::new(reversed, threads());
-    let inverse = factor.map(|factor| factor.inverse_lower(threads()));
-    let value = |i: usize, j: usize| match &inverse {
-        Some(inverse) if j >= i => inverse[(n - 1 - i, n - 1 - j)],
-        // Reversed rows can only fail where rounding decides; their diagonal stands in.
-        None if i == j => damped.matrix[(i, i)].sqrt().recip(),
-        _ => 0.0,
-    };
-    (0..n).map(|i| (0..n).map(|j| value(i, j)).collect()).collect()
 }
 
 /// Returns the positions of the `count` largest values; of equal ones the first.

@@ -158,6 +158,43 @@ impl Checkpoint {
         }
     }
 
+    /// Rounds the matrices of linear layers to multiples of these scales, by path: those that
+    /// [`Calibrated::scales`](crate::calibrate::Calibrated::scales) found, whose values are such already.
+    ///
+    /// # Errors
+    /// When there is no such matrix, or it has another size.
+    pub fn with_scales(
+        mut self,
+        scales: &BTreeMap<String, Scales>,
+    ) -> Result<Self, CheckpointError> {
+        for (name, scales) in scales {
+            let fits = |rows: usize, cols: usize| {
+                let blocks = if cols == 0 { 1 } else { cols.div_ceil(scales.block()) };
+                scales.as_slice().len() == rows * blocks
+            };
+            match self.entries.get_mut(name) {
+                Some(Entry::Dense { layer, shape, values, scales: old, .. })
+                    if layer == "Linear" && shape.len() == 2 && fits(shape[1], shape[0]) =>
+                {
+                    let scales = DenseScales { axis: 1, scales: scales.clone() };
+                    scales.round(shape, values);
+                    *old = Some(scales);
+                }
+                Some(Entry::Packed(PackedEntry {
+                    view: View::Linear { rows, cols },
+                    packed,
+                    scales: old,
+                    ..
+                })) if fits(*rows, *cols) => {
+                    packed.round(scales);
+                    *old = Some(scales.clone());
+                }
+                _ => return Err(CheckpointError::Scales { name: name.clone() }),
+            }
+        }
+        Ok(self)
+    }
+
     fn with_float(mut self, float: FloatType) -> Result<Self, CheckpointError> {
         for (name, entry) in &mut self.entries {
             let (old, values) = match entry {

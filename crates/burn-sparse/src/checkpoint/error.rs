@@ -72,6 +72,12 @@ pub enum CheckpointError {
         /// Path of the parameter.
         name: String,
     },
+    /// Scales without a matrix.
+    #[error("parameter {name}: expected the matrix of a linear layer with as many scales")]
+    Scales {
+        /// Path of the parameter.
+        name: String,
+    },
     /// The file is a burn-sparse checkpoint already.
     #[error("{} is a burn-sparse checkpoint already: use it as it is", path.display())]
     Ours {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ParamId};
+use burn_sparse_pattern::Pattern;
 use serde::{Deserialize, Serialize};
 
 use super::distribute::distribute;
@@ -129,6 +130,16 @@ impl Plan {
             weights,
             unpruned,
         }
+    }
+
+    /// Keeps all weights of the plan: a calibration then only [rounds them](crate::calibrate::CalibrateConfig::with_values).
+    #[must_use]
+    pub fn keeping_all(mut self) -> Self {
+        for weight in &mut self.weights {
+            (weight.pattern, weight.zeros) = (Pattern::Unstructured {}, 0);
+            weight.schedule.target = 0.0;
+        }
+        self
     }
 
     /// Returns the share of zeros that all planned weights will have together.

@@ -179,10 +179,7 @@ struct Build<'a> {
 
 impl<'a> Build<'a> {
     fn new(cols: usize, row_scales: &'a Scales) -> Self {
-        let block = match row_scales.integers() {
-            Integers::Int8 => STRETCH * CHUNK,
-            Integers::Int4 => row_scales.block(),
-        };
+        let block = row_scales.block().min(STRETCH * CHUNK);
         assert!(
             block.is_multiple_of(QUAD) && (STRETCH * CHUNK).is_multiple_of(block),
             "scales of {block} columns"
