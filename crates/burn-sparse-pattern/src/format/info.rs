@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::View;
-use crate::Pattern;
+use super::{PackedEntry, View};
+use crate::{Packed, Pattern};
 
 /// Version of the format.
 pub(super) const VERSION: &str = "1";
@@ -42,4 +42,20 @@ pub(super) struct PackedInfo {
     /// Kept weights per full block, for patterns that count by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<usize>,
+}
+
+impl PackedInfo {
+    pub(super) fn of(entry: &PackedEntry) -> Self {
+        let kept = match &entry.packed {
+            Packed::Balanced(packed) => Some(packed.kept()),
+            _ => None,
+        };
+        Self {
+            pattern: entry.pattern,
+            view: entry.view.clone(),
+            sparsity: entry.packed.sparsity(),
+            mask_hash: entry.packed.mask_hash(),
+            kept,
+        }
+    }
 }

@@ -7,7 +7,6 @@ use super::info::{
 use super::{
     Array, Entry, FormatError, Integers, PackedFile, Scales, layouts, plausible, write_safetensors,
 };
-use crate::Packed;
 
 impl PackedFile {
     /// Writes the file. Equal contents give bitwise identical files.
@@ -90,16 +89,7 @@ pub fn write_parameters(
                 for (suffix, array) in layouts::arrays(entry) {
                     add(&mut arrays, format!("{name}.{suffix}"), array)?;
                 }
-                Some(PackedInfo {
-                    pattern: entry.pattern,
-                    view: entry.view.clone(),
-                    sparsity: entry.packed.sparsity(),
-                    mask_hash: entry.packed.mask_hash(),
-                    kept: match &entry.packed {
-                        Packed::Balanced(packed) => Some(packed.kept()),
-                        _ => None,
-                    },
-                })
+                Some(PackedInfo::of(entry))
             }
         };
         let info = ParameterInfo {
