@@ -169,8 +169,9 @@ fn blocks_of_32_to_256_columns_have_scales_of_their_own() {
     for block in [32, 64, 128, 256] {
         let blocks = cols.div_ceil(block);
         // Of either sign, and of magnitudes that no other block has.
-        let scale =
-            |at: usize| 2.0_f32.powi(at as i32 % 3 - 8) * if at % 2 == 0 { 1.0 } else { -1.0 };
+        let scale = |at: usize| {
+            2.0_f32.powi(at as i32 % 3 - 8) * if at.is_multiple_of(2) { 1.0 } else { -1.0 }
+        };
         let scales =
             Scales::new(Integers::Int4, cols, block, (0..rows * blocks).map(scale).collect());
         let name = |form: &str| format!("{form}, blocks of {block}");
