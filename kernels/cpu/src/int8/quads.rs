@@ -60,15 +60,6 @@ impl Quad {
     }
 }
 
-impl HalfQuad {
-    fn levels(&self) -> Quad {
-        Quad(std::array::from_fn(|at| {
-            let (byte, upper) = (self.0[at % self.0.len()], at / self.0.len());
-            LEVELS[usize::from(byte >> (4 * upper) & 0xf)]
-        }))
-    }
-}
-
 impl Quads {
     pub(super) fn len(&self) -> usize {
         match self {
@@ -85,11 +76,14 @@ impl Quads {
         }
     }
 
-    /// Returns the weights of a quad.
-    pub(super) fn at(&self, at: usize) -> Quad {
+    /// Returns the weight at a place of a quad.
+    pub(super) fn weight(&self, quad: usize, place: usize) -> i8 {
         match self {
-            Self::Bytes(quads) => quads[at],
-            Self::Codes(quads) => quads[at].levels(),
+            Self::Bytes(quads) => quads[quad].0[place],
+            Self::Codes(quads) => {
+                let (byte, upper) = (place % (QUAD_BYTES / 2), place / (QUAD_BYTES / 2));
+                LEVELS[usize::from(quads[quad].0[byte] >> (4 * upper) & 0xf)]
+            }
         }
     }
 }

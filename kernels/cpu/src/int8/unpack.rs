@@ -18,17 +18,14 @@ impl ByteWeight {
     /// Panics if there is no such row, or the weight is pruned.
     pub fn dense_row(&self, row: usize, to: &mut Vec<f32>) {
         assert!(row < self.rows, "row {row} of {}", self.rows);
-        assert!(self.form == Form::Dense, "a row of a pruned weight in 8 bits");
+        assert!(self.form == Form::Dense, "a row of a pruned weight");
         let (strip, lane) = (row / TILE_ROWS, row % TILE_ROWS);
         let unit = self.units[strip / 2];
         let first = unit.first + strip - unit.strip;
-        let quads =
-            (0..self.cols.div_ceil(QUAD)).map(|step| self.quads.at(first + step * unit.strips));
-        let bytes = quads.flat_map(|quad| {
-            <[i8; QUAD]>::try_from(&quad.0[lane * QUAD..][..QUAD]).unwrap_or_default()
-        });
-        let values = bytes.take(self.cols).enumerate();
-        to.extend(values.map(|(col, byte)| f32::from(byte) * self.scale(strip, lane, col)));
+        to.extend((0..self.cols).map(|col| {
+            let (at, place) = (first + col / QUAD * unit.strips, lane * QUAD + col % QUAD);
+            f32::from(self.quads.weight(at, place)) * self.scale(strip, lane, col)
+        }));
     }
 
     /// Calls `each(row, column, byte, scale)` for every byte that is not zero.
@@ -37,14 +34,15 @@ impl ByteWeight {
             self.steps(at, |step, chunk| {
                 let unit = self.units[at];
                 for strip in 0..unit.strips {
-                    let quad = self.quads.at(unit.first + step * unit.strips + strip);
+                    let quad = unit.first + step * unit.strips + strip;
                     for place in 0..TILE_ROWS * QUAD {
                         let (lane, slot) = (place / QUAD, place % QUAD);
                         let row = self.lanes[unit.strip + strip][lane];
-                        if row != NO_ROW && quad.0[place] != 0 {
+                        let weight = self.quads.weight(quad, place);
+                        if row != NO_ROW && weight != 0 {
                             let col = self.column(at, step, chunk, lane, slot);
                             let scale = self.scale(unit.strip + strip, lane, col);
-                            each(row as usize, col, quad.0[place], scale);
+                            each(row as usize, col, weight, scale);
                         }
                     }
                 }
