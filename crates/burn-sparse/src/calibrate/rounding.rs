@@ -105,7 +105,7 @@ mod tests {
     fn moments(n: usize) -> Damped {
         let x = Mat::from_fn(4 * n, n, {
             let noise = noise(4 * n * n, 1);
-            move |i, j| noise[i * n + j] + 0.8 * noise[i * n + j / 4 * 4]
+            move |i, j| noise[i * n + j] + 2.0 * noise[i * n + j / 4 * 4]
         });
         Damped::new(&(x.transpose() * &x), 0.01, Par::Seq)
     }
