@@ -221,7 +221,7 @@ fn a_language_model_in_4_bits_keeps_its_embedding_and_its_tied_head_in_8() {
         assert_eq!((count("-int4-"), count("-int8-"), ran.len()), (14, 1, 15), "{name}");
         // The same weights with inputs in floats.
         let rounded = checkpoint.with_values(FloatType::F32).unwrap();
-        let path = out.path().join(format!("{name}-floats"));
+        let path = out.path().join(format!("{name}-rounded"));
         rounded.write(from.copy_to(&path).unwrap(), Format::Packed).unwrap();
         let model = CausalLm::load(&Folder::open(path).unwrap(), Weights::Packed, &device).unwrap();
         assert_near(&found, &model.next_log_probabilities(&[1, 2, 3, 4]).unwrap());
