@@ -61,7 +61,8 @@ impl Task<'_> {
         };
         let (weights, scales) = match self.config.values() {
             Some(integers) => {
-                let (weights, scales) = rounded(damped, &weights, mask, integers);
+                let (weights, scales) =
+                    rounded(damped, &weights, mask, self.sparsity > 0.0, integers);
                 (weights, Some(scales))
             }
             None => (weights, None),

@@ -13,15 +13,16 @@ use super::factor::{Damped, threads, upper_factor_of_inverse};
 /// one the weights behind take the values of least squares, given those that are integers already. A block's scale is chosen when
 /// it is reached, for what its weights are then.
 ///
-/// `weights` is `[cols, rows]`, and zero where the mask drops weights.
+/// `weights` is `[cols, rows]`, and zero where the mask drops weights; the scales are those of a packed or of a dense matrix.
 pub(super) fn rounded(
     damped: &Damped,
     weights: &Mat<f64>,
     mask: &Mask,
+    is_packed: bool,
     integers: Integers,
 ) -> (Mat<f64>, Scales) {
     let (rows, cols) = (mask.rows(), mask.cols());
-    let kept = (mask.kept() < rows * cols).then(|| mask.kept());
+    let kept = is_packed.then(|| mask.kept());
     let block = integers.block((rows, cols), kept);
     let mut sharing: BTreeMap<&[u64], Vec<usize>> = BTreeMap::new();
     for row in 0..rows {
@@ -129,7 +130,8 @@ mod tests {
                 false => 0.0,
             });
             for integers in [Integers::Int4, Integers::Int8] {
-                let (found, scales) = rounded(&damped, &weights, &mask, integers);
+                let is_packed = mask.kept() < rows * cols;
+                let (found, scales) = rounded(&damped, &weights, &mask, is_packed, integers);
                 let block = scales.block().min(cols);
                 let mut nearest = Mat::zeros(cols, rows);
                 for row in 0..rows {
@@ -162,7 +164,7 @@ mod tests {
         let damped = Damped::new(&Mat::zeros(5, 5), 0.01, Par::Seq);
         let mask = Mask::from_fn(3, 5, |row, _| row == 1).unwrap();
         let weights = Mat::from_fn(5, 3, |_, row| if row == 1 { 0.5 } else { 0.0 });
-        let (found, scales) = rounded(&damped, &weights, &mask, Integers::Int4);
+        let (found, scales) = rounded(&damped, &weights, &mask, true, Integers::Int4);
         let near = |row, col| (found[(col, row)] - weights[(col, row)]).abs() < 0.01;
         assert!((0..3).all(|row| (0..5).all(|col| near(row, col))));
         assert_eq!([scales.at(0, 0), scales.at(2, 4)], [0.0; 2]);
