@@ -169,7 +169,7 @@ pub(super) fn check_block(name: &str, block: usize, is_packed: bool) -> Result<(
 }
 
 impl DenseScales {
-    /// Chooses the scales of dense values by [`scale`], or for the [`LEVELS`] by least squares.
+    /// Chooses the scales of dense values by [`scale`](super::scale), or for the [`LEVELS`](super::LEVELS) by least squares.
     ///
     /// # Panics
     /// Panics if the shape does not have the axis or as many elements.
@@ -226,7 +226,7 @@ fn each(axis: usize, shape: &[usize], mut apply: impl FnMut(usize, usize, usize)
 }
 
 impl Packed {
-    /// Chooses scales by [`scale`], or for the [`LEVELS`] by least squares.
+    /// Chooses scales by [`scale`](super::scale), or for the [`LEVELS`](super::LEVELS) by least squares.
     pub fn scales(&self, integers: Integers) -> Scales {
         let size = (self.rows(), self.cols());
         Scales::choose(integers, size, Some(self.kept()), |put| self.visit(put))
