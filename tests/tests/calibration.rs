@@ -455,7 +455,7 @@ fn rounded_weights_are_integers_whose_outputs_err_less_than_those_of_the_nearest
         let floats = pruned.checkpoint();
         let checkpoint = floats.clone().with_scales(&scales).unwrap();
         assert_eq!(checkpoint.entries()["weight"].value_type(), integers.into());
-        // What calibration found is what the scales stand for.
+        // The scales stand for the values that calibration found.
         let stored = |checkpoint: &Checkpoint| checkpoint.entries()["weight"].stored();
         assert_eq!(stored(&checkpoint), stored(&floats));
         let ours = error(&checkpoint.load_dense(model.clone()).unwrap());

@@ -31,8 +31,8 @@ pub(crate) fn device(name: &str, values: Option<Values>) -> Result<Device, Strin
         Some(Values::F16) => FloatDType::F16,
         Some(Values::Bf16) => FloatDType::BF16,
         Some(Values::W8a8 | Values::W4a8) if device == Device::flex() => return Ok(device),
-        Some(Values::W8a8 | Values::W4a8) => {
-            return Err(format!("--values on {name}: w8a8 and w4a8 run on the CPU"));
+        Some(values @ (Values::W8a8 | Values::W4a8)) => {
+            return Err(format!("--values {} on {name}: 8 bits run on the CPU", values.name()));
         }
     };
     // The CPU computes in f32 whatever its weights are kept in.

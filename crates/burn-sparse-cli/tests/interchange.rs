@@ -184,7 +184,7 @@ fn values_in_8_bits_run_kernels_of_8_bits_and_hardly_move_the_metric() {
         let refused = run(folder, &export);
         assert_eq!(refused.status.code(), Some(2));
         let message = String::from_utf8_lossy(&refused.stderr);
-        assert!(message.contains("need --format packed"), "{message}");
+        assert!(message.contains("--values w8a8 needs --format packed"), "{message}");
     }
     assert!(!folder.join("x").exists());
 }

@@ -171,7 +171,7 @@ fn blocks_of_32_to_256_columns_have_scales_of_their_own() {
     let dense = noise(rows * cols, 3);
     for block in [32, 64, 128, 256] {
         let blocks = cols.div_ceil(block);
-        // Of either sign, and of magnitudes that no other block has.
+        // Scales have either sign, and blocks beside each other have different ones.
         let scale = |at: usize| {
             2.0_f32.powi(at as i32 % 3 - 8) * if at.is_multiple_of(2) { 1.0 } else { -1.0 }
         };
@@ -203,9 +203,11 @@ fn extreme_values_do_not_saturate() {
         let looked_up = ByteWeight::packed(&packed, &rows_scales);
         let in_levels = ByteWeight::packed(&packed, &levels);
         for isa in ByteIsa::available() {
-            for weight in [&dense, &looked_up, &in_levels] {
+            // A scale of -1/128 rounds 1 to the level -127, and -1 to the level 109.
+            let level = if w > 0.0 { 127.0 / 128.0 } else { -109.0 / 128.0 };
+            for (weight, w) in [(&dense, w), (&looked_up, w), (&in_levels, level)] {
                 let store = Store { bias: None, activation: Activation::None };
-                let expected = weight.unpack()[0] * x[0] * cols as f32;
+                let expected = w * x[0] * cols as f32;
                 for y in run(isa, weight, &x, store) {
                     assert!((y - expected).abs() < 1e-2, "{}: {y} {expected}", isa.name());
                 }

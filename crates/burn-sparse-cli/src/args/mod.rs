@@ -3,6 +3,7 @@
 mod values;
 
 use burn_sparse::checkpoint::{FloatType, ValueType};
+use burn_sparse::pattern::format::Integers;
 use clap::ValueEnum;
 
 pub(crate) use values::{
@@ -33,6 +34,28 @@ pub(crate) enum Values {
     W8a8,
     /// 4 bits for weights of linear layers, 8 for embeddings and for inputs. CPU only.
     W4a8,
+}
+
+impl Values {
+    /// Returns the kind of integers; `None` for floats.
+    pub(crate) fn integers(self) -> Option<Integers> {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => None,
+            Self::W8a8 => Some(Integers::Int8),
+            Self::W4a8 => Some(Integers::Int4),
+        }
+    }
+
+    /// Returns the name, as arguments spell it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::W8a8 => "w8a8",
+            Self::W4a8 => "w4a8",
+        }
+    }
 }
 
 impl From<Values> for ValueType {

@@ -28,11 +28,12 @@ pub(crate) struct ExportArguments {
 }
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
-    if matches!(arguments.values, Some(Values::W8a8 | Values::W4a8))
+    if let Some(values) = arguments.values.filter(|values| values.integers().is_some())
         && arguments.format != ExportFormat::Packed
     {
-        let reason = "--values w8a8 and w4a8 need --format packed: the other forms hold floats";
-        return Err(BadUsage(reason.into()).into());
+        let name = values.name();
+        let reason = format!("--values {name} needs --format packed: the other forms hold floats");
+        return Err(BadUsage(reason).into());
     }
     if arguments.layout == Some(Layout::Huggingface) {
         return export_folder(arguments);

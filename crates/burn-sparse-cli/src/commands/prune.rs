@@ -5,19 +5,18 @@ use burn_sparse::calibrate::{
     CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep, Saliency,
 };
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
-use burn_sparse::pattern::format::Integers;
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::Folder;
 use burn_sparse_run::pretrained::{
     Calibration, CalibrationRecord, CalibrationTexts, PrunedFolder, prune_folder, round_folder,
 };
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
 use super::pretrained::PretrainedTask;
-use crate::args::{BadUsage, Layout, budget, distribution};
+use crate::args::{BadUsage, Layout, Values, budget, distribution};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -91,18 +90,9 @@ pub(crate) struct CalibrationArguments {
     /// Train the kept weights of every block for so many steps to the dense block's output.
     #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "calibrate")]
     pub(crate) reconstruct: usize,
-    /// Round weights to 8 or 4 bits, each making up for those before it.
+    /// Round weights to 8 or 4 bits (w8a8, w4a8), each making up for those before it.
     #[arg(long, value_enum, requires = "calibrate")]
-    pub(crate) values: Option<IntegerValues>,
-}
-
-/// Types of values that calibration rounds to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IntegerValues {
-    /// 8 bits.
-    W8a8,
-    /// 4 bits; 8 for embeddings.
-    W4a8,
+    pub(crate) values: Option<Values>,
 }
 
 impl CalibrationArguments {
@@ -117,17 +107,18 @@ impl CalibrationArguments {
         if let Some(damp) = self.damp {
             config = config.with_damp(damp);
         }
-        if let Some(values) = self.values {
-            config = config.with_values(match values {
-                IntegerValues::W8a8 => Integers::Int8,
-                IntegerValues::W4a8 => Integers::Int4,
-            });
+        if let Some(integers) = self.values.and_then(Values::integers) {
+            config = config.with_values(integers);
         }
         config
     }
 }
 
 pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
+    if let Some(values) = arguments.calibration.values.filter(|values| values.integers().is_none())
+    {
+        return Err(usage(format!("--values {}: expected w8a8 or w4a8", values.name())));
+    }
     if arguments.calibration.values.is_some() && arguments.calibration.reconstruct > 0 {
         let reason = "--reconstruct trains weights, which would not stay the integers of --values";
         return Err(usage(reason.into()));

@@ -117,12 +117,9 @@ fn nearest(number: f32) -> u8 {
     LEVELS.windows(2).map(|pair| u8::from(above(pair))).sum()
 }
 
-/// Returns the code of a level.
-///
-/// # Panics
-/// Panics for any other integer.
-pub fn level_code(level: i8) -> u8 {
-    LEVELS.binary_search(&level).expect("one of the levels") as u8
+/// Returns the code of the level nearest to an integer.
+pub fn level_code(integer: i8) -> u8 {
+    nearest(integer.into())
 }
 
 /// Returns the scale that rounds values with the smallest squared error, of those that clip none to a quarter of the largest.

@@ -64,6 +64,11 @@ impl Scales {
         self.values.len() / self.blocks
     }
 
+    /// Returns `true` if there are as many scales as a matrix of this size has.
+    pub fn fits(&self, (rows, cols): (usize, usize)) -> bool {
+        self.values.len() == rows * cols.div_ceil(self.block).max(1)
+    }
+
     /// Returns the scale of a value.
     #[inline]
     pub fn at(&self, row: usize, col: usize) -> f32 {

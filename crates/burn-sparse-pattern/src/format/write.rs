@@ -56,11 +56,11 @@ pub fn write_parameters(
         let packed = match entry {
             Entry::Dense { shape, values, scales: Some(scales), .. } => {
                 let rows = shape.get(scales.axis).copied().unwrap_or(0);
-                scales.scales.check(name, (rows, values.len() / rows.max(1)), false)?;
                 if shape.iter().product::<usize>() != values.len() {
                     let reason = format!("{} elements for {shape:?}", values.len());
                     return Err(FormatError::tensor(name.as_str(), reason));
                 }
+                scales.scales.check(name, (rows, values.len() / rows.max(1)), false)?;
                 note(&scales.scales);
                 scales_axis = Some(scales.axis);
                 let integers = scales.integers(shape, values);

@@ -57,6 +57,12 @@ impl Damped {
             damp = (10.0 * damp).max(LEAST);
         }
     }
+
+    /// Returns the part of the damped matrix that belongs to these columns.
+    pub(super) fn part(&self, columns: &[usize]) -> Mat<f64> {
+        let n = columns.len();
+        Mat::from_fn(n, n, |i, j| self.matrix[(columns[i], columns[j])])
+    }
 }
 
 /// Returns the rows of `U`, with `Uᵀ U = H⁻¹` and `U` upper triangular: its diagonal is the saliency of a weight when all

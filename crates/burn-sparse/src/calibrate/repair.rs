@@ -13,12 +13,7 @@ use super::factor::{Damped, Factor};
 ///
 /// `target` is `[cols, rows]`: a column for each row of the weight. A row that keeps everything is returned as it is.
 pub(super) fn least_squares(damped: &Damped, target: &Mat<f64>, mask: &Mask) -> Mat<f64> {
-    let cols = mask.cols();
-    let mut sharing: BTreeMap<&[u64], Vec<usize>> = BTreeMap::new();
-    for row in 0..mask.rows() {
-        sharing.entry(mask.row(row)).or_default().push(row);
-    }
-    let sharing: Vec<Vec<usize>> = sharing.into_values().collect();
+    let (cols, sharing) = (mask.cols(), sharing(mask));
     // H · target, of which every set of rows reads its own part.
     let right = &damped.matrix * target;
     let solved: Vec<(&[usize], Vec<usize>, Mat<f64>)> = sharing
@@ -29,10 +24,8 @@ pub(super) fn least_squares(damped: &Damped, target: &Mat<f64>, mask: &Mask) -> 
             if kept.is_empty() || kept.len() == cols {
                 return None;
             }
-            let part =
-                Mat::from_fn(kept.len(), kept.len(), |i, j| damped.matrix[(kept[i], kept[j])]);
             // A part of a positive definite matrix is positive definite, up to rounding.
-            let factor = Factor::new(part, Par::Seq)?;
+            let factor = Factor::new(damped.part(&kept), Par::Seq)?;
             factor.solve(values.as_mut(), Par::Seq);
             Some((&rows[..], kept, values))
         })
@@ -46,6 +39,15 @@ pub(super) fn least_squares(damped: &Damped, target: &Mat<f64>, mask: &Mask) -> 
         }
     }
     repaired
+}
+
+/// Returns the rows of a mask in sets that keep the same columns.
+pub(super) fn sharing(mask: &Mask) -> Vec<Vec<usize>> {
+    let mut sets: BTreeMap<&[u64], Vec<usize>> = BTreeMap::new();
+    for row in 0..mask.rows() {
+        sets.entry(mask.row(row)).or_default().push(row);
+    }
+    sets.into_values().collect()
 }
 
 /// Returns `target` with zeros where the mask drops weights.

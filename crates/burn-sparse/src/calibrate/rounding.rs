@@ -1,13 +1,12 @@
 //! Rounding of kept weights to integers, each making up for the rounding of those before it.
 
-use std::collections::BTreeMap;
-
 use burn_sparse_pattern::Mask;
 use burn_sparse_pattern::format::{Integers, Scales};
 use faer::{Mat, Par};
 use rayon::prelude::*;
 
 use super::factor::{Damped, threads, upper_factor_of_inverse};
+use super::repair::sharing;
 
 /// Rounds the weights on `mask` as GPTQ does (Frantar et al., ICLR 2023, Algorithm 1): column after column, and before the next
 /// one the weights behind take the values of least squares, given those that are integers already. A block's scale is chosen when
@@ -24,17 +23,16 @@ pub(super) fn rounded(
     let (rows, cols) = (mask.rows(), mask.cols());
     let kept = is_packed.then(|| mask.kept());
     let block = integers.block((rows, cols), kept);
-    let mut sharing: BTreeMap<&[u64], Vec<usize>> = BTreeMap::new();
-    for row in 0..rows {
-        sharing.entry(mask.row(row)).or_default().push(row);
-    }
+    let sharing = sharing(mask);
     let par = if sharing.len() == 1 { threads() } else { Par::Seq };
-    let sharing: Vec<Vec<usize>> = sharing.into_values().collect();
     let round = |rows: &Vec<usize>| -> Vec<(usize, Vec<f64>, Vec<f32>)> {
         let kept: Vec<usize> = mask.row_columns(rows[0]).collect();
-        let part = Mat::from_fn(kept.len(), kept.len(), |i, j| damped.matrix[(kept[i], kept[j])]);
-        let set =
-            Kept { upper: upper_factor_of_inverse(&part, par), columns: kept, block, integers };
+        let set = Kept {
+            upper: upper_factor_of_inverse(&damped.part(&kept), par),
+            columns: kept,
+            block,
+            integers,
+        };
         let one = |&row: &usize| {
             let values = set.columns.iter().map(|&col| weights[(col, row)]).collect();
             let (values, scales) = set.round(values, cols);

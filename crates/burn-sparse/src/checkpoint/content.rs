@@ -168,13 +168,11 @@ impl Checkpoint {
         scales: &BTreeMap<String, Scales>,
     ) -> Result<Self, CheckpointError> {
         for (name, scales) in scales {
-            let fits = |rows: usize, cols: usize| {
-                let blocks = if cols == 0 { 1 } else { cols.div_ceil(scales.block()) };
-                scales.as_slice().len() == rows * blocks
-            };
             match self.entries.get_mut(name) {
                 Some(Entry::Dense { layer, shape, values, scales: old, .. })
-                    if layer == "Linear" && shape.len() == 2 && fits(shape[1], shape[0]) =>
+                    if layer == "Linear"
+                        && shape.len() == 2
+                        && scales.fits((shape[1], shape[0])) =>
                 {
                     let scales = DenseScales { axis: 1, scales: scales.clone() };
                     scales.round(shape, values);
@@ -185,7 +183,7 @@ impl Checkpoint {
                     packed,
                     scales: old,
                     ..
-                })) if fits(*rows, *cols) => {
+                })) if scales.fits((*rows, *cols)) => {
                     packed.round(scales);
                     *old = Some(scales.clone());
                 }
@@ -225,7 +223,7 @@ impl Checkpoint {
             true => Ok(()),
             false => Err(CheckpointError::NotFinite { name: name.into() }),
         };
-        // What is rounded already stays as it is, to the bit, unless it takes more bits.
+        // Values that are rounded already stay as they are, to the bit, unless they take more bits.
         let stays = |scales: Option<&Scales>, wanted: Integers| {
             scales.is_some_and(|scales| {
                 scales.integers() == wanted || scales.integers() == Integers::Int4

@@ -1,15 +1,15 @@
 //! Quads of weights, in 8 or in 4 bits.
 
-use burn_sparse_pattern::format::{LEVELS, level_code};
+use burn_sparse_pattern::format::level_code;
 
-use super::dots::{Dots, QUAD_BYTES};
+use super::dots::{Dots, QUAD_BYTES, level};
 
 /// A quad of every row of a strip, on one cache line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(64))]
 pub(super) struct Quad(pub(super) [i8; QUAD_BYTES]);
 
-/// A quad of every row of a strip in codes of [`LEVELS`]: those of its first half in the lower halves of bytes, of its second half
+/// A quad of every row of a strip in codes of levels: those of its first half in the lower halves of bytes, of its second half
 /// in the upper ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(32))]
@@ -50,10 +50,7 @@ impl Stored for HalfQuad {
 impl Quad {
     pub(super) const ZERO: Self = Self([0; QUAD_BYTES]);
 
-    /// Returns the codes of levels.
-    ///
-    /// # Panics
-    /// Panics if a byte is not a level.
+    /// Returns the codes of the levels that its bytes are.
     pub(super) fn codes(&self) -> HalfQuad {
         let (first, second) = self.0.split_at(QUAD_BYTES / 2);
         HalfQuad(std::array::from_fn(|at| level_code(first[at]) | level_code(second[at]) << 4))
@@ -80,10 +77,7 @@ impl Quads {
     pub(super) fn weight(&self, quad: usize, place: usize) -> i8 {
         match self {
             Self::Bytes(quads) => quads[quad].0[place],
-            Self::Codes(quads) => {
-                let (byte, upper) = (place % (QUAD_BYTES / 2), place / (QUAD_BYTES / 2));
-                LEVELS[usize::from(quads[quad].0[byte] >> (4 * upper) & 0xf)]
-            }
+            Self::Codes(quads) => level(&quads[quad].0, place),
         }
     }
 }

@@ -20,6 +20,8 @@ use simd128::Simd128Bytes;
 #[cfg(target_arch = "x86_64")]
 use vnni::Vnni;
 
+use burn_sparse_pattern::format::LEVELS;
+
 use crate::layout::TILE_ROWS;
 use crate::simd::{Isa, Simd};
 
@@ -100,6 +102,13 @@ pub(crate) trait Dots: Copy + 'static {
 
     /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);
+}
+
+/// Returns the weight at a place of a quad, given its codes as [`Dots::dot_codes`] reads them.
+#[inline(always)]
+pub(crate) fn level(codes: &[u8; QUAD_BYTES / 2], place: usize) -> i8 {
+    let (byte, upper) = (codes[place % codes.len()], place / codes.len());
+    LEVELS[usize::from(byte >> (4 * upper) & 0xf)]
 }
 
 /// Instruction set that the 8-bit kernels can run with on this CPU.

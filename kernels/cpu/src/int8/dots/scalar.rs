@@ -1,6 +1,4 @@
-use burn_sparse_pattern::format::LEVELS;
-
-use super::{Dots, QUAD, QUAD_BYTES};
+use super::{Dots, QUAD, QUAD_BYTES, level};
 use crate::layout::TILE_ROWS;
 use crate::simd::Scalar;
 
@@ -61,11 +59,7 @@ impl Dots for ScalarBytes {
     unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
         // SAFETY: as in `scaled`.
         let codes = unsafe { codes.cast::<[u8; QUAD_BYTES / 2]>().read_unaligned() };
-        let levels = std::array::from_fn(|at| {
-            let (byte, upper) = (codes[at % codes.len()], at / codes.len());
-            LEVELS[usize::from(byte >> (4 * upper) & 0xf)]
-        });
-        multiply_add(sums, inputs, levels)
+        multiply_add(sums, inputs, std::array::from_fn(|place| level(&codes, place)))
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
