@@ -226,26 +226,55 @@ fn the_scale_of_a_row_rounds_with_the_least_squared_error() {
     assert_eq!(scale(&[f32::MIN_POSITIVE]), 0.0);
 }
 
+/// A file whose bytes are changed, to see that it is refused.
+struct Written {
+    bytes: Vec<u8>,
+    header: String,
+}
+
+impl Written {
+    fn new(file: &PackedFile) -> Self {
+        let bytes = file.to_bytes().unwrap();
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap().to_string();
+        Self { bytes, header }
+    }
+
+    /// Returns the place of an array.
+    fn data(&self, name: &str) -> std::ops::Range<usize> {
+        let json: serde_json::Value = serde_json::from_str(&self.header).unwrap();
+        let offset = |end: usize| {
+            8 + self.header.len() + json[name]["data_offsets"][end].as_u64().unwrap() as usize
+        };
+        offset(0)..offset(1)
+    }
+
+    /// Returns the bytes with another header.
+    fn edited(&self, from: &str, to: &str) -> Vec<u8> {
+        assert!(self.header.contains(from) && from.len() == to.len(), "{}", self.header);
+        let mut wrong = self.bytes.clone();
+        let header = self.header.replace(from, to);
+        wrong[8..8 + header.len()].copy_from_slice(header.as_bytes());
+        wrong
+    }
+}
+
+/// Asserts that a file is refused by an error with these words.
+fn refused(bytes: &[u8], words: &[&str]) {
+    let error = PackedFile::read(bytes).unwrap_err().to_string();
+    assert!(words.iter().all(|word| error.contains(word)), "{error}: {words:?}");
+}
+
 #[test]
 fn malformed_values_in_8_bits_are_refused_by_name() {
     let file = as_integers(Integers::Int8, Pattern::Balanced { block: 4 }, 3, 8, 0.5).unwrap();
-    let bytes = file.to_bytes().unwrap();
-    let refused = |bytes: &[u8], words: &[&str]| {
-        let error = PackedFile::read(bytes).unwrap_err().to_string();
-        assert!(words.iter().all(|word| error.contains(word)), "{error}: {words:?}");
-    };
-    let header_end = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let header = std::str::from_utf8(&bytes[8..header_end]).unwrap().to_string();
-    let offset = |name: &str| -> usize {
-        let json: serde_json::Value = serde_json::from_str(&header).unwrap();
-        header_end + json[name]["data_offsets"][0].as_u64().unwrap() as usize
-    };
+    let written = Written::new(&file);
     for (value, found) in
         [(-1.0, "-1"), (f32::NAN, "NaN"), (f32::INFINITY, "inf"), (1e-40, "1e-40")]
     {
         for name in ["w.scales", "embedding.scales"] {
-            let mut wrong = bytes.clone();
-            wrong[offset(name)..][..4].copy_from_slice(&f32::to_le_bytes(value));
+            let mut wrong = written.bytes.clone();
+            wrong[written.data(name).start..][..4].copy_from_slice(&f32::to_le_bytes(value));
             refused(
                 &wrong,
                 &[name.split('.').next().unwrap(), "scale 0", found.trim_end_matches("e-40")],
@@ -253,24 +282,21 @@ fn malformed_values_in_8_bits_are_refused_by_name() {
         }
     }
     for name in ["w.values", "embedding"] {
-        let mut wrong = bytes.clone();
-        wrong[offset(name)] = 0x80;
+        let mut wrong = written.bytes.clone();
+        wrong[written.data(name).start] = 0x80;
         refused(&wrong, &[name, "-128"]);
     }
-    let edited = |from: &str, to: &str| {
-        assert!(header.contains(from) && from.len() == to.len(), "{header}");
-        let mut wrong = bytes.clone();
-        wrong[8..header_end].copy_from_slice(header.replace(from, to).as_bytes());
-        wrong
-    };
-    refused(&edited("scales_axis\\\":0", "scales_axis\\\":7"), &["embedding", "axis 7"]);
+    refused(&written.edited("scales_axis\\\":0", "scales_axis\\\":7"), &["embedding", "axis 7"]);
     refused(
-        &edited("scales_axis\\\":0", "scales_axis\\\":1"),
+        &written.edited("scales_axis\\\":0", "scales_axis\\\":1"),
         &["embedding.scales", "3 scales, expected 8"],
     );
-    refused(&edited("\"w.scales", "\"w.scalez"), &["w.scales", "is missing"]);
-    refused(&edited("version\":\"2", "version\":\"4"), &["burn-sparse.version", "`1`, `2` or `3`"]);
-    let dense = edited("scales_axis", "scales_axid");
+    refused(&written.edited("\"w.scales", "\"w.scalez"), &["w.scales", "is missing"]);
+    refused(
+        &written.edited("version\":\"2", "version\":\"4"),
+        &["burn-sparse.version", "`1`, `2` or `3`"],
+    );
+    let dense = written.edited("scales_axis", "scales_axid");
     refused(&dense, &["scales_axid"]);
 
     let mut short = file.clone();
@@ -283,50 +309,37 @@ fn malformed_values_in_8_bits_are_refused_by_name() {
 #[test]
 fn malformed_values_in_4_bits_are_refused_by_name() {
     let file = as_integers(Integers::Int4, Pattern::Balanced { block: 4 }, 3, 9, 0.5).unwrap();
-    let bytes = file.to_bytes().unwrap();
-    let refused = |bytes: &[u8], words: &[&str]| {
-        let error = PackedFile::read(bytes).unwrap_err().to_string();
-        assert!(words.iter().all(|word| error.contains(word)), "{error}: {words:?}");
-    };
-    let header_end = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let header = std::str::from_utf8(&bytes[8..header_end]).unwrap().to_string();
-    let json: serde_json::Value = serde_json::from_str(&header).unwrap();
-    let offset = |name: &str, end: usize| -> usize {
-        header_end + json[name]["data_offsets"][end].as_u64().unwrap() as usize
-    };
+    let written = Written::new(&file);
     for name in ["w.scales", "embedding.scales"] {
         for (scale, found) in [(0x7fc0_u16, "NaN"), (0x7f80, "inf"), (0x0001, "0.00000")] {
-            let mut wrong = bytes.clone();
-            wrong[offset(name, 0)..][..2].copy_from_slice(&scale.to_le_bytes());
+            let mut wrong = written.bytes.clone();
+            wrong[written.data(name).start..][..2].copy_from_slice(&scale.to_le_bytes());
             refused(&wrong, &[name, "scale 0", found]);
         }
     }
     // An odd number of codes: the half that is left must be zero.
     for name in ["w.values", "embedding"] {
-        let mut wrong = bytes.clone();
-        wrong[offset(name, 1) - 1] |= 0x10;
+        let mut wrong = written.bytes.clone();
+        wrong[written.data(name).end - 1] |= 0x10;
         refused(&wrong, &[name, "codes of 4 bits"]);
     }
-    let edited = |from: &str, to: &str| {
-        assert!(header.contains(from) && from.len() == to.len(), "{header}");
-        let mut wrong = bytes.clone();
-        wrong[8..header_end].copy_from_slice(header.replace(from, to).as_bytes());
-        wrong
-    };
     refused(
-        &edited("scales_block\\\":64", "scales_block\\\":32"),
+        &written.edited("scales_block\\\":64", "scales_block\\\":32"),
         &["scales of 32 columns", "64, 128, 256"],
     );
-    refused(&edited("scales_block\\\":64", "scales_block\\\":0 "), &["scales of 0 columns"]);
     refused(
-        &edited("\"scales_axis\\\":0,", "\"scales_axis\\\":1,"),
+        &written.edited("scales_block\\\":64", "scales_block\\\":0 "),
+        &["scales of 0 columns"],
+    );
+    refused(
+        &written.edited("\"scales_axis\\\":0,", "\"scales_axis\\\":1,"),
         &["embedding.scales", "expected [9, 1]"],
     );
     refused(
-        &edited("\"shape\":[3,1]", "\"shape\":[1,3]"),
+        &written.edited("\"shape\":[3,1]", "\"shape\":[1,3]"),
         &["scales", "shape is [1, 3], expected [3, 1]"],
     );
-    refused(&edited("\"scales_block\\\"", "\"scales_blocc\\\""), &["scales_blocc"]);
+    refused(&written.edited("\"scales_block\\\"", "\"scales_blocc\\\""), &["scales_blocc"]);
 
     let mut other = file.clone();
     if let Some(Entry::Packed(entry)) = other.entries.get_mut("w") {
