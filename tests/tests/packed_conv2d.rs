@@ -6,6 +6,7 @@ use burn::nn::PaddingConfig2d;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, Tensor};
+use burn_sparse::checkpoint::{Checkpoint, ValueType};
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Activation, record_dispatch};
 use burn_sparse::prelude::*;
@@ -165,6 +166,61 @@ fn convolutions_in_groups_run_dense_and_say_why() {
     let packed = pruned.pack().valid();
     let (found, ran) = record_dispatch(|| packed.conv.forward(x));
     close(found, expected, "in groups");
+    let said = ran[0].choice.to_string();
+    assert_eq!(said, "dense, because no sparse kernel supports convolutions with several groups");
+}
+
+#[test]
+fn weights_in_8_bits_are_near_those_in_floats_whatever_the_geometry() {
+    let device = Device::flex();
+    let near = |found: Tensor<4>, expected: Tensor<4>, what: &str| {
+        assert_eq!(found.dims(), expected.dims(), "{what}");
+        let largest = expected.clone().abs().max().into_scalar::<f32>();
+        let off = (found - expected).abs().max().into_scalar::<f32>();
+        assert!(off <= 0.05 * largest, "{what}: off by {off} of {largest}");
+    };
+    for (config, [height, width]) in geometries() {
+        let dense = net(&config).valid();
+        let mut forms = vec![("dense", dense.clone(), Checkpoint::of_dense(&dense))];
+        for keys in PATTERNS {
+            let pruned = one_shot(net(&config), &format!("{keys}\nsparsity = 0.75"));
+            forms.push((keys, pruned.model().valid(), pruned.checkpoint()));
+        }
+        for (keys, masked, checkpoint) in forms {
+            let checkpoint = checkpoint.with_values(ValueType::Int4).unwrap();
+            // Convolutions are in 8 bits where linear layers are in 4.
+            assert_eq!(checkpoint.entries()["conv.weight"].value_type(), ValueType::Int8);
+            let rounded = checkpoint.load(dense.clone()).unwrap();
+            let [channels, outputs] = config.channels;
+            let shown = format!("ch_in: {channels}, ch_out: {outputs}");
+            assert!(format!("{}", rounded.conv).contains(&shown), "{}", rounded.conv);
+            for (batch, activation) in
+                [(1, Activation::None), (9, Activation::Relu), (2, Activation::Gelu)]
+            {
+                let what = format!("{keys} {config:?} {batch}");
+                let x = input([batch, channels, height, width], &device);
+                let expected = masked.conv.forward_activated(x.clone(), activation);
+                let forward = || rounded.conv.forward_activated(x, activation);
+                let (found, ran) = record_dispatch(forward);
+                assert!(ran[0].choice.to_string().contains("-int8-"), "{what}");
+                near(found, expected, &what);
+            }
+            // Anything else reads the rounded floats.
+            near(rounded.conv.weight.val(), masked.conv.weight.val(), keys);
+        }
+    }
+}
+
+#[test]
+fn convolutions_in_groups_run_dense_in_8_bits_too() {
+    let config = Conv2dConfig::new([16, 16], [3, 3]).with_groups(2);
+    let dense = net(&config).valid();
+    let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+    let rounded = checkpoint.load(dense.clone()).unwrap();
+    let x = input([2, 16, 6, 6], &Device::flex());
+    let (found, ran) = record_dispatch(|| rounded.conv.forward(x.clone()));
+    let written = checkpoint.load_dense(dense).unwrap();
+    close(found, written.conv.forward(x), "in groups");
     let said = ran[0].choice.to_string();
     assert_eq!(said, "dense, because no sparse kernel supports convolutions with several groups");
 }

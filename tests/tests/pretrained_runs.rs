@@ -198,7 +198,7 @@ fn calibrated_runs_resume_to_the_bit_and_report_every_layer() {
         let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
         assert_eq!(record.as_array().unwrap().len(), packed.len());
         let found = find(place.run("whole").path()).unwrap();
-        let html = page(&found, &rows(&found), &[]);
+        let html = page(&found, &rows(&found), None, &[]);
         assert!(html.contains("Error of the layers"), "no figure");
     }
 }

@@ -41,7 +41,42 @@ fn a_sweep_becomes_one_file_that_needs_nothing_else_and_a_table() {
     let report = json(folder, &["report", "grid", "--batch", "0", "--json"]);
     assert_eq!(report["rows"].as_array().unwrap().len(), 5);
     assert_eq!(report["rows"][1]["values"].as_array().unwrap().len(), 2);
+    assert!(report["rows"][1].get("rounded").is_none());
     assert!(folder.join("grid/report.html").is_file());
+}
+
+#[test]
+fn a_report_in_8_bits_says_what_pruning_and_what_rounding_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    sweep(folder);
+    let in_8 = ["report", "grid", "--values", "w8a8"];
+    let done = run(folder, &[&in_8[..], &["--batch", "8"]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let table = String::from_utf8(done.stdout).unwrap();
+    let heading = "| pattern | sparsity | accuracy | in w8a8 | seeds | faster at batch 8 |";
+    assert!(table.starts_with(heading), "{table}");
+    let page = std::fs::read_to_string(folder.join("grid/report.html")).unwrap();
+    for wanted in ["<th class=\"n\">in w8a8</th>", "times are in w8a8", "-int8-"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+
+    let report = json(folder, &[&in_8[..], &["--batch", "0", "--json"]].concat());
+    assert_eq!(report["values"], "w8a8");
+    for row in report["rows"].as_array().unwrap() {
+        let values = |of: &str| -> Vec<f64> {
+            row[of].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+        };
+        let (stored, rounded) = (values("values"), values("rounded"));
+        assert_eq!(stored.len(), rounded.len());
+        for (stored, rounded) in stored.iter().zip(rounded) {
+            assert!((stored - rounded).abs() < 0.05, "{stored} {rounded}");
+        }
+    }
+    assert_refused(
+        &run(folder, &[&in_8[..], &["--device", "wgpu:7"]].concat()),
+        &["--device wgpu:7"],
+    );
 }
 
 #[test]

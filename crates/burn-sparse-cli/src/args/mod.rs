@@ -32,7 +32,7 @@ pub(crate) enum Values {
     Bf16,
     /// 8 bits for weights, and for the inputs that they are multiplied with. CPU only.
     W8a8,
-    /// 4 bits for weights of linear layers, 8 for embeddings and for inputs. CPU only.
+    /// 4 bits for weights of linear layers, 8 for convolutions, embeddings and inputs. CPU only.
     W4a8,
 }
 

@@ -1,13 +1,17 @@
 use std::path::PathBuf;
 
-use burn_sparse::checkpoint::write_atomically;
-use burn_sparse_run::report::{Measured, Row, find, markdown, measure, page, rows};
+use burn::tensor::Device;
+use burn_sparse::checkpoint::{Checkpoint, CheckpointError, write_atomically};
+use burn_sparse_run::report::{
+    Found, Measured, Row, evaluate, find, markdown, measure, page, rows,
+};
 use clap::Args;
 use serde::Serialize;
 
 use super::Failure;
+use crate::args::Values;
 use crate::costs;
-use crate::device::device;
+use crate::device::Compute;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -20,9 +24,8 @@ pub(crate) struct ReportArguments {
     /// Batch sizes to time models with, separated by commas; 0 times nothing.
     #[arg(long, value_delimiter = ',', default_value = "1,32")]
     pub(crate) batch: Vec<usize>,
-    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
-    #[arg(long, default_value = "flex")]
-    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
     /// Folder of the data sets [default: their caches, downloaded if missing].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -32,40 +35,77 @@ pub(crate) struct ReportArguments {
 }
 
 pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
-    let device = device(&arguments.device, None)?;
+    let device = arguments.compute.device()?;
+    // A GPU computes in the type; the CPU stores it.
+    let values = arguments.compute.values.filter(|_| device == Device::flex());
     costs::install()?;
     let found = find(&arguments.folder)?;
     let (mut rows, mut notes) = (rows(&found), Vec::new());
-    let batches: Vec<usize> = arguments.batch.iter().copied().filter(|&batch| batch > 0).collect();
-    for row in rows.iter_mut().filter(|_| !batches.is_empty()) {
-        let name = if row.name.is_empty() { &row.pattern } else { &row.name };
-        output::note(&format!("timing {name}"));
-        let checkpoint = &found.runs[row.first].checkpoint;
-        match measure(checkpoint, arguments.data_dir.as_deref(), &batches, &device) {
-            Ok(measured) => row.measured = Some(measured),
-            // A report without speed is still useful; the other rows would fail likewise.
-            Err(error) => {
-                notes.push(format!("No times: {error}"));
-                output::note(&notes[0]);
-                break;
-            }
-        }
+    if let Err(reason) = measure_all(arguments, values, &device, &found, &mut rows) {
+        output::note(&reason);
+        notes.push(reason);
     }
     let out = arguments.out.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
-    write_atomically(&out, page(&found, &rows, &notes).as_bytes())
+    let name = values.map(Values::name);
+    write_atomically(&out, page(&found, &rows, name, &notes).as_bytes())
         .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
     let out = out.display().to_string();
     if arguments.json {
         let rows = rows.iter().map(Line::of).collect();
-        return output::json(&Report { report: out, device: &arguments.device, rows });
+        let device = &arguments.compute.device;
+        return output::json(&Report { report: out, device, values: name, rows });
     }
-    output::text(&format!("{}\n{out}", markdown(&rows)))
+    output::text(&format!("{}\n{out}", markdown(&rows, name)))
+}
+
+/// Measures all rows, and evaluates all runs with values of another type. Stops at the first error, which the others would meet
+/// too: a report without speed is still useful.
+fn measure_all(
+    arguments: &ReportArguments,
+    values: Option<Values>,
+    device: &Device,
+    found: &Found,
+    rows: &mut [Row],
+) -> Result<(), String> {
+    let batches: Vec<usize> = arguments.batch.iter().copied().filter(|&batch| batch > 0).collect();
+    let data_dir = arguments.data_dir.as_deref();
+    let stored = |run: usize| -> Result<Checkpoint, CheckpointError> {
+        let checkpoint = found.runs[run].checkpoint.clone();
+        match values {
+            Some(values) => checkpoint.with_values(values),
+            None => Ok(checkpoint),
+        }
+    };
+    for row in rows {
+        let name = if row.name.is_empty() { &row.pattern } else { &row.name };
+        if let Some(values) = values {
+            output::note(&format!("evaluating {name} in {}", values.name()));
+            for &run in &row.runs {
+                let fail = |error: &dyn std::fmt::Display| {
+                    format!("Not evaluated in {}: {error}", values.name())
+                };
+                let checkpoint = stored(run).map_err(|error| fail(&error))?;
+                let metric = evaluate(&checkpoint, data_dir, device);
+                row.rounded.push(metric.map_err(|error| fail(&error))?.value);
+            }
+        }
+        if !batches.is_empty() {
+            output::note(&format!("timing {name}"));
+            let fail = |error: &dyn std::fmt::Display| format!("No times: {error}");
+            let checkpoint = stored(row.runs[0]).map_err(|error| fail(&error))?;
+            let measured = measure(&checkpoint, data_dir, &batches, device);
+            row.measured = Some(measured.map_err(|error| fail(&error))?);
+        }
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
     report: String,
     device: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<&'a str>,
     rows: Vec<Line<'a>>,
 }
 
@@ -78,6 +118,8 @@ struct Line<'a> {
     metric: &'a str,
     mean: f64,
     values: &'a [f64],
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    rounded: &'a [f64],
     #[serde(flatten)]
     measured: Option<&'a Measured>,
 }
@@ -92,6 +134,7 @@ impl<'a> Line<'a> {
             metric: &row.metric,
             mean: row.mean(),
             values: &row.values,
+            rounded: &row.rounded,
             measured: row.measured.as_ref(),
         }
     }

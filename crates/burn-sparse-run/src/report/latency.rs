@@ -87,8 +87,8 @@ impl TaskVisitor for Measure<'_> {
             });
             let given: Vec<(usize, KernelInput)> = given.collect();
             let Some((_, first)) = given.first() else { continue };
-            let (packed, pattern, float) = (&entry.packed, entry.pattern, entry.float);
-            let bench = Bench::for_input(packed, pattern, float, device, first);
+            let (packed, pattern, values) = (&entry.packed, entry.pattern, entry.value_type());
+            let bench = Bench::for_input(packed, pattern, values, device, first);
             for (batch, input) in given {
                 alone.push(Alone { name: name.into(), batch, row: bench.row(input.inputs())? });
             }

@@ -2,17 +2,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::Row;
+use super::table::range;
 use crate::Metric;
 
-/// Formats the rows as a Markdown table, for a README.
-pub fn markdown(rows: &[Row]) -> String {
+/// Formats the rows as a Markdown table, for a README. `values` names the type of [`Row::rounded`].
+pub fn markdown(rows: &[Row], values: Option<&str>) -> String {
     let batches = batches(rows);
     let methods = rows.iter().any(|row| !row.method.is_empty());
     let mut heading: Vec<String> = Vec::new();
     if methods {
         heading.push("method".into());
     }
-    heading.extend(["pattern".into(), "sparsity".into(), metric_name(rows), "seeds".into()]);
+    heading.extend(["pattern".into(), "sparsity".into(), metric_name(rows)]);
+    heading.extend(values.map(|values| format!("in {values}")));
+    heading.push("seeds".into());
     heading.extend(batches.iter().map(|batch| format!("faster at batch {batch}")));
     let mut text = line(&heading);
     text += &line(&vec!["---".to_string(); heading.len()]);
@@ -24,6 +27,7 @@ pub fn markdown(rows: &[Row]) -> String {
         cells.push(row.pattern.clone());
         cells.push(sparsity(row));
         cells.push(value(row));
+        cells.extend(values.map(|_| rounded(row)));
         cells.push(row.values.len().to_string());
         for batch in &batches {
             let found = row.latency().iter().find(|latency| latency.batch == *batch);
@@ -52,11 +56,21 @@ pub(super) fn sparsity(row: &Row) -> String {
 
 /// Formats the mean of the metric, with its range if there are several seeds.
 pub(super) fn value(row: &Row) -> String {
-    let written = |value| Metric::written(&row.metric, value);
-    let (low, high) = row.range();
-    match row.values.len() {
-        1 => written(row.mean()),
-        _ => format!("{} ({} to {})", written(row.mean()), written(low), written(high)),
+    spread(&row.metric, &row.values)
+}
+
+/// As [`value`], with values of another type.
+pub(super) fn rounded(row: &Row) -> String {
+    spread(&row.metric, &row.rounded)
+}
+
+fn spread(metric: &str, values: &[f64]) -> String {
+    let written = |value| Metric::written(metric, value);
+    let (mean, (low, high)) = (values.iter().sum::<f64>() / values.len() as f64, range(values));
+    match values.len() {
+        0 => "-".into(),
+        1 => written(mean),
+        _ => format!("{} ({} to {})", written(mean), written(low), written(high)),
     }
 }
 

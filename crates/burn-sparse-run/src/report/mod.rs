@@ -3,12 +3,14 @@
 mod chart;
 mod curves;
 mod escape;
+mod evaluate;
 mod found;
 mod latency;
 mod markdown;
 mod page;
 mod table;
 
+pub use evaluate::evaluate;
 pub use found::{Found, Run, find};
 pub use latency::{Alone, Measured, measure};
 

@@ -4,21 +4,21 @@ use burn_sparse::measure::{BenchRow, plot};
 
 use super::curves::{by_epoch, by_latency, by_layer, by_sparsity, ramp};
 use super::escape::escaped;
-use super::markdown::{batches, metric_name, sparsity, value};
+use super::markdown::{batches, metric_name, rounded, sparsity, value};
 use super::{Alone, Found, Measured, Row, Run};
 use crate::run::Phase;
 
 /// Renders the whole report as one HTML file, light or dark like the reader's system.
 ///
-/// `notes` explain what is missing and why.
-pub fn page(found: &Found, rows: &[Row], notes: &[String]) -> String {
+/// `values` names the type of [`Row::rounded`]; `notes` explain what is missing and why.
+pub fn page(found: &Found, rows: &[Row], values: Option<&str>, notes: &[String]) -> String {
     let title = match rows {
         [only] if only.name.is_empty() => format!("{}, {}", found.runs[0].task, only.pattern),
         _ => found.runs.first().map_or(String::new(), |run| format!("{}, sweep", run.task)),
     };
     let mut body = format!("<h1>{}</h1>", escaped(&title));
     if let [row] = rows {
-        let _ = write!(body, "<p class=\"lead\">{}</p>", escaped(&lead(&found.runs[row.first])));
+        let _ = write!(body, "<p class=\"lead\">{}</p>", escaped(&lead(&found.runs[row.runs[0]])));
     }
     for note in notes {
         let _ = write!(body, "<p class=\"soft\">{}</p>", escaped(note));
@@ -32,7 +32,13 @@ pub fn page(found: &Found, rows: &[Row], notes: &[String]) -> String {
         body += "</div>";
     }
     body += "<h2>Runs</h2>";
-    body += &table(rows);
+    body += &table(rows, values);
+    if let Some(values) = values {
+        let _ = write!(
+            body,
+            "<p class=\"soft\">Evaluated with values in f32, as they were trained, and in {values}; times are in {values}.</p>"
+        );
+    }
     if !batches(rows).is_empty() {
         body += "<p class=\"soft\">Times are of the whole model on test data, with the loss of classifiers: medians, dense and \
                  packed in turns, of the first seed.</p>";
@@ -45,7 +51,7 @@ pub fn page(found: &Found, rows: &[Row], notes: &[String]) -> String {
             (name, _) => name.to_string(),
         };
         let _ = write!(body, "<details{open}><summary>{}</summary>", escaped(&name));
-        body += &details(&found.runs[row.first], row.measured.as_ref(), open);
+        body += &details(&found.runs[row.runs[0]], row.measured.as_ref(), open);
         body += "</details>";
     }
     format!(
@@ -72,15 +78,19 @@ fn lead(run: &Run) -> String {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[Row], values: Option<&str>) -> String {
     let batches = batches(rows);
-    let mut heading = vec!["run".into(), "sparsity".into(), metric_name(rows), "seeds".into()];
+    let mut heading = vec!["run".into(), "sparsity".into(), metric_name(rows)];
+    heading.extend(values.map(|values| format!("in {values}")));
+    heading.push("seeds".into());
     for batch in &batches {
         heading.extend([format!("batch {batch}: dense"), "packed".into(), "faster".into()]);
     }
     let cells = rows.iter().map(|row| {
         let name = if row.name.is_empty() { &row.pattern } else { &row.name };
-        let mut cells = vec![name.clone(), sparsity(row), value(row), row.values.len().to_string()];
+        let mut cells = vec![name.clone(), sparsity(row), value(row)];
+        cells.extend(values.map(|_| rounded(row)));
+        cells.push(row.values.len().to_string());
         for batch in &batches {
             let found = row.latency().iter().find(|latency| latency.batch == *batch);
             cells.extend(match found {

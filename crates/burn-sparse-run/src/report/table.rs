@@ -15,8 +15,10 @@ pub struct Row {
     pub metric: String,
     /// Metric of every seed.
     pub values: Vec<f64>,
-    /// Index of the first run in [`Found::runs`].
-    pub first: usize,
+    /// Metric of every seed with values of another type; empty if none was asked for.
+    pub rounded: Vec<f64>,
+    /// Indices of the runs in [`Found::runs`].
+    pub runs: Vec<usize>,
     /// Measurements of the first run, if it was measured.
     pub measured: Option<Measured>,
 }
@@ -29,8 +31,7 @@ impl Row {
 
     /// Returns the lowest and the highest value of the metric.
     pub fn range(&self) -> (f64, f64) {
-        let low = self.values.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+        range(&self.values)
     }
 
     /// Returns the latencies of the first run's model; empty if it was not measured.
@@ -59,16 +60,24 @@ pub fn rows(found: &Found) -> Vec<Row> {
                     sparsity: 0.0,
                     metric: run.metric.name.clone(),
                     values: Vec::new(),
-                    first: at,
+                    rounded: Vec::new(),
+                    runs: Vec::new(),
                     measured: None,
                 });
                 rows.last_mut().expect("pushed just now")
             }
         };
         row.values.push(run.metric.value);
+        row.runs.push(at);
         row.sparsity += (run.sparsity - row.sparsity) / row.values.len() as f64;
     }
     let key = |row: &Row| (!row.is_dense(), row.method.clone(), row.pattern.clone());
     rows.sort_by(|a, b| key(a).cmp(&key(b)).then(a.sparsity.total_cmp(&b.sparsity)));
     rows
+}
+
+/// Returns the lowest and the highest value.
+pub(super) fn range(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }

@@ -143,10 +143,10 @@ impl Checkpoint {
 
     /// Sets the type of the values in the file, and rounds them. 16-bit types halve it.
     ///
-    /// In 8 bits, the matrices of linear layers and embeddings, pruned or not, are integers with a scale for every output or
-    /// token, chosen by least squares; the CPU multiplies them with inputs in 8 bits. In 4 bits, those of linear layers are one
-    /// of sixteen levels, with a scale for 32 to 256 neighbouring inputs; embeddings, and heads tied to them, are in 8 bits.
-    /// Other parameters, convolutions among them, stay as they are, and so do values in fewer bits.
+    /// In 8 bits, the weights of linear layers, 2D convolutions and embeddings, pruned or not, are integers with a scale for every
+    /// output or token, chosen by least squares; the CPU multiplies them with inputs in 8 bits. In 4 bits, those of linear layers
+    /// are one of sixteen levels, with a scale for 32 to 256 neighbouring inputs; convolutions, embeddings, and heads tied to
+    /// them, are in 8 bits. Other parameters stay as they are, and so do values in fewer bits.
     ///
     /// # Errors
     /// When a value would become infinite, or is not finite and would become an integer.
@@ -232,10 +232,10 @@ impl Checkpoint {
         for (name, entry) in &mut self.entries {
             match entry {
                 Entry::Dense { layer, shape, values, scales, .. } => {
-                    // Rows are outputs of a linear layer, tokens of an embedding.
+                    // Rows are outputs of a linear layer or a convolution, tokens of an embedding.
                     let (axis, integers) = match (layer.as_str(), shape.len()) {
                         ("Linear", 2) => (1, wanted),
-                        ("Embedding", 2) => (0, Integers::Int8),
+                        ("Embedding", 2) | ("Conv2d", 4) => (0, Integers::Int8),
                         _ => continue,
                     };
                     if stays(scales.as_ref().map(|scales| &scales.scales), integers) {
@@ -246,18 +246,20 @@ impl Checkpoint {
                     chosen.round(shape, values);
                     *scales = Some(chosen);
                 }
-                Entry::Packed(PackedEntry {
-                    view: View::Linear { .. }, packed, scales, ..
-                }) => {
-                    if stays(scales.as_ref(), wanted) {
+                Entry::Packed(PackedEntry { layer, view, packed, scales, .. }) => {
+                    let integers = match view {
+                        View::Linear { .. } => wanted,
+                        View::Conv { .. } if layer == "Conv2d" => Integers::Int8,
+                        View::Conv { .. } => continue,
+                    };
+                    if stays(scales.as_ref(), integers) {
                         continue;
                     }
                     finite(name, packed.values())?;
-                    let chosen = packed.scales(wanted);
+                    let chosen = packed.scales(integers);
                     packed.round(&chosen);
                     *scales = Some(chosen);
                 }
-                Entry::Packed(_) => {}
             }
         }
         Ok(self)

@@ -145,14 +145,14 @@ impl Bench {
     pub fn conv2d(
         packed: &Packed,
         pattern: Pattern,
-        float: FloatType,
+        values: impl Into<ValueType>,
         device: &Device,
         picture: [usize; 3],
         window: Window,
     ) -> Self {
         let cols = picture[0] * window.kernel[0] * window.kernel[1];
         assert_eq!(packed.cols(), cols, "columns of the packed weight");
-        Self::of(LayerKind::Conv2d(picture, window), packed, pattern, float.into(), device)
+        Self::of(LayerKind::Conv2d(picture, window), packed, pattern, values.into(), device)
     }
 
     /// Prepares the layer that had this input in a model: a linear one, or a convolution.
@@ -162,14 +162,14 @@ impl Bench {
     pub fn for_input(
         packed: &Packed,
         pattern: Pattern,
-        float: FloatType,
+        values: impl Into<ValueType>,
         device: &Device,
         input: &KernelInput,
     ) -> Self {
         match *input {
-            KernelInput::Tokens(_) => Self::new(packed, pattern, float, device),
+            KernelInput::Tokens(_) => Self::new(packed, pattern, values, device),
             KernelInput::Pictures { shape: [_, channels, height, width], window } => {
-                Self::conv2d(packed, pattern, float, device, [channels, height, width], window)
+                Self::conv2d(packed, pattern, values, device, [channels, height, width], window)
             }
         }
     }

@@ -1,4 +1,4 @@
-use burn::module::{Module, Param};
+use burn::module::{Module, Param, Reparameterizer};
 use burn::nn::PaddingConfig2d;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use burn_sparse_kernels::Window;
@@ -92,17 +92,18 @@ impl LayerKind {
 impl Layer {
     /// Packs the weight; if it has scales, as integers.
     pub(super) fn pack(&self, entry: PackedEntry) -> Self {
-        if let (Self::Linear(layer), Some(_)) = (self, &entry.scales) {
+        if entry.scales.is_some() {
             let entries = [("weight".to_string(), Entry::Packed(entry))].into();
-            return Self::Linear(
-                layer.clone().apply_reparameterization(QuantizeInto::new(&entries)),
-            );
+            return self.with(QuantizeInto::new(&entries));
         }
-        let pack = PackInto::new([("weight".to_string(), entry)].into());
+        self.with(PackInto::new([("weight".to_string(), entry)].into()))
+    }
+
+    fn with(&self, form: impl Reparameterizer) -> Self {
         match self.clone() {
-            Self::Linear(layer) => Self::Linear(layer.apply_reparameterization(pack)),
+            Self::Linear(layer) => Self::Linear(layer.apply_reparameterization(form)),
             Self::Conv2d(layer, picture) => {
-                Self::Conv2d(layer.apply_reparameterization(pack), picture)
+                Self::Conv2d(layer.apply_reparameterization(form), picture)
             }
         }
     }

@@ -1,9 +1,12 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, Shape, Tensor, TensorData};
-use burn_sparse_kernels::{Activation, Choice, QuantizedWeight, quantized_linear, quantizes};
-use burn_sparse_pattern::format::{Entry, PackedEntry, View};
+use burn_sparse_kernels::{
+    Activation, Choice, QuantizedWeight, Window, quantized_conv2d, quantized_linear, quantizes,
+};
+use burn_sparse_pattern::format::{DenseScales, Entry, PackedEntry, View};
 
 use super::dispatch::{KernelInput, dispatched};
 
@@ -15,12 +18,16 @@ use super::dispatch::{KernelInput, dispatched};
 pub struct QuantizedParam {
     #[module(skip)]
     weight: QuantizedWeight,
-    /// `true` if the layer stores the transposed matrix.
     #[module(skip)]
-    transposed: bool,
+    view: View,
 }
 
 impl QuantizedParam {
+    /// Returns the matrix view of the stored weight.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
     /// Returns the weight.
     pub(super) fn weight(&self) -> &QuantizedWeight {
         &self.weight
@@ -42,29 +49,51 @@ pub(super) fn multiplied<const D: usize>(
     quantized_linear(input, weight, bias, activation)
 }
 
+/// As [`multiplied`], for the images of a convolution.
+pub(super) fn convolved(
+    input: Tensor<4>,
+    weight: &QuantizedWeight,
+    id: ParamId,
+    bias: Option<Tensor<1>>,
+    activation: Activation,
+    window: &Window,
+) -> Tensor<4> {
+    let choice = Choice::Sparse { name: weight.kernel(), predicted: None };
+    dispatched(id, &choice, KernelInput::Pictures { shape: input.dims(), window: *window });
+    quantized_conv2d(input, weight, bias, activation, window)
+}
+
 impl Reparameterization for QuantizedParam {
     const NAME: &'static str = "quantized";
 
     /// Unpacks to the shape that the layer stores.
     fn apply<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
-        let (rows, cols) = (self.weight.rows(), self.weight.cols());
-        let data = TensorData::new(self.weight.unpack(), [rows, cols]);
-        let dense = Tensor::<2>::from_data(data, &base.device());
-        let dense = if self.transposed { dense.transpose() } else { dense };
-        let mut shape = [1; D];
-        shape[..2].copy_from_slice(&dense.dims());
-        dense.reshape(shape)
+        let stored = self.view.to_stored(&self.weight.unpack());
+        Tensor::from_data(TensorData::new(stored, self.view.stored_shape()), &base.device())
     }
 }
 
 /// Returns `true` if the weight of an entry runs in 8 or 4 bits on a device.
 pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
-    let is_matrix = match entry {
-        Entry::Dense { shape, scales: Some(_), .. } => shape.len() == 2,
-        Entry::Packed(PackedEntry { view: View::Linear { .. }, scales: Some(_), .. }) => true,
-        _ => false,
-    };
-    is_matrix && quantizes(device)
+    view_in_bytes(entry).is_some() && quantizes(device)
+}
+
+/// Returns the view of a weight with scales as the matrix of a linear layer, an embedding, or a 2D convolution.
+fn view_in_bytes(entry: &Entry) -> Option<Cow<'_, View>> {
+    match entry {
+        Entry::Dense { shape, scales: Some(scales), .. } => match (scales.axis, shape.as_slice()) {
+            (1, &[cols, rows]) => Some(Cow::Owned(View::Linear { rows, cols })),
+            (0, &[rows, channels, ref kernel @ ..]) if matches!(kernel.len(), 0 | 2) => {
+                Some(Cow::Owned(View::Conv { rows, channels, kernel: kernel.to_vec() }))
+            }
+            _ => None,
+        },
+        Entry::Packed(PackedEntry { view, scales: Some(_), .. }) => match view {
+            View::Linear { .. } => Some(Cow::Borrowed(view)),
+            View::Conv { kernel, .. } => (kernel.len() == 2).then_some(Cow::Borrowed(view)),
+        },
+        _ => None,
+    }
 }
 
 /// Replaces weights by those in 8 or 4 bits, by path. Weights that do not [run so](runs_in_bytes) stay as they are.
@@ -89,18 +118,21 @@ impl Reparameterizer for QuantizeInto<'_> {
     ) -> (Param<Tensor<D>>, Option<QuantizedParam>) {
         let device = param.lazy_device();
         let found = self.entries.get(path).filter(|entry| runs_in_bytes(entry, &device));
-        let (weight, scales, transposed) = match found {
-            Some(Entry::Dense { shape, values, scales: Some(scales), .. }) => {
-                let transposed = scales.axis == 1;
-                let (stored, [rows, cols]) =
-                    ((shape[0], shape[1]), [shape[scales.axis], shape[1 - scales.axis]]);
-                let flipped = transposed.then(|| flipped(stored, values));
-                let values = flipped.as_ref().unwrap_or(values);
-                let weight = QuantizedWeight::from_dense((rows, cols), values, &scales.scales);
-                (weight, &scales.scales, transposed)
+        let Some((entry, view)) = found.and_then(|entry| Some((entry, view_in_bytes(entry)?)))
+        else {
+            return (param, None);
+        };
+        let (weight, scales) = match entry {
+            Entry::Dense { values, scales: Some(DenseScales { scales, .. }), .. } => {
+                let matrix = match &*view {
+                    View::Conv { kernel, .. } if kernel.is_empty() => Cow::Borrowed(values),
+                    view => Cow::Owned(view.to_matrix(values)),
+                };
+                let size = (view.rows(), view.cols());
+                (QuantizedWeight::from_dense(size, &matrix, scales), scales)
             }
-            Some(Entry::Packed(PackedEntry { packed, scales: Some(scales), .. })) => {
-                (QuantizedWeight::from_packed(packed, scales), scales, true)
+            Entry::Packed(PackedEntry { packed, scales: Some(scales), .. }) => {
+                (QuantizedWeight::from_packed(packed, scales), scales)
             }
             _ => return (param, None),
         };
@@ -108,15 +140,9 @@ impl Reparameterizer for QuantizeInto<'_> {
         let mut shape = [1; D];
         shape[0] = scales.len();
         let base = Tensor::<D>::from_data(TensorData::new(scales, Shape::new(shape)), &device);
-        (Param::initialized(param.id, base), Some(QuantizedParam { weight, transposed }))
+        (
+            Param::initialized(param.id, base),
+            Some(QuantizedParam { weight, view: view.into_owned() }),
+        )
     }
-}
-
-/// Transposes row-major values.
-fn flipped((rows, cols): (usize, usize), values: &[f32]) -> Vec<f32> {
-    let mut flipped = Vec::with_capacity(values.len());
-    for col in 0..cols {
-        flipped.extend((0..rows).map(|row| values[row * cols + col]));
-    }
-    flipped
 }

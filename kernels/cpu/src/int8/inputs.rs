@@ -120,7 +120,7 @@ unsafe fn rounded<D: Dots>(x: &[f32], to: *mut u8) -> f32 {
 
 /// Returns the largest magnitude, NaN if a value is not finite.
 #[inline(always)]
-unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
+pub(super) unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
     // SAFETY: the caller runs on a CPU that supports `S`.
     unsafe {
         let (mut most, mut least, mut wrong) = (S::zero(), S::zero(), S::zero());

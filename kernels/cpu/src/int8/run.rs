@@ -11,13 +11,13 @@ use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, with_scratch};
 
 /// Multiply-adds of bytes that take the time of one of floats.
-const PER_FLOAT: usize = 4;
+pub(super) const PER_FLOAT: usize = 4;
 
 /// Bytes of the inputs of a block of tokens, so that they stay in the second-level cache with its outputs.
-const BLOCK_BYTES: usize = 64 << 10;
+pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Fewest tokens of a block, so that the weights need not come from far for every few of them.
-const BLOCK_TOKENS: Range<usize> = 16..128;
+pub(super) const BLOCK_TOKENS: Range<usize> = 16..128;
 
 /// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each stretch of a token by its own
 /// scale.
@@ -102,7 +102,7 @@ fn with_inputs(isa: ByteIsa, x: &[f32], cols: usize, n: usize, use_them: impl Fn
     });
 }
 
-fn multiply(
+pub(super) fn multiply(
     isa: ByteIsa,
     weight: &ByteWeight,
     units: Range<usize>,

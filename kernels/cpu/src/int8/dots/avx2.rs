@@ -5,11 +5,12 @@ use burn_sparse_pattern::format::LEVELS;
 use super::{Dots, HALF};
 use crate::simd::Avx2;
 
-/// AVX2: two registers for every vector of 64 bytes.
+/// AVX2: two registers for every vector of 64 bytes; with AVX-VNNI's dot products if `VNNI`, which are of unsigned with signed
+/// bytes: inputs are 128 larger then.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx2Bytes;
+pub(crate) struct Avx2Bytes<const VNNI: bool>;
 
-impl Dots for Avx2Bytes {
+impl<const VNNI: bool> Dots for Avx2Bytes<VNNI> {
     type Floats = Avx2;
     type Sums = [__m256i; 2];
     type Bytes = [__m256i; 2];
@@ -24,6 +25,20 @@ impl Dots for Avx2Bytes {
         // SAFETY: callers run with AVX2 (see `Dots`). This also holds for every method below, where the caller also
         // guarantees the pointers.
         unsafe { [_mm256_setzero_si256(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn start(from: *const i16) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let mut sums = Self::zero();
+            if VNNI {
+                for (half, sums) in sums.iter_mut().enumerate() {
+                    let weights = _mm256_cvtepi16_epi32(_mm_loadu_si128(from.add(8 * half).cast()));
+                    *sums = _mm256_sub_epi32(*sums, _mm256_slli_epi32::<7>(weights));
+                }
+            }
+            sums
+        }
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
@@ -86,7 +101,7 @@ impl Dots for Avx2Bytes {
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
         // SAFETY: as in `zero`.
-        unsafe { multiply_add(sums, inputs, halves(weights.cast())) }
+        unsafe { multiply_add::<VNNI>(sums, inputs, halves(weights.cast())) }
     }
     #[inline(always)]
     unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums {
@@ -97,7 +112,7 @@ impl Dots for Avx2Bytes {
             let lower = _mm256_and_si256(codes, low);
             let upper = _mm256_and_si256(_mm256_srli_epi16::<4>(codes), low);
             let weights = [_mm256_shuffle_epi8(levels, lower), _mm256_shuffle_epi8(levels, upper)];
-            multiply_add(sums, inputs, weights)
+            multiply_add::<VNNI>(sums, inputs, weights)
         }
     }
     #[inline(always)]
@@ -110,23 +125,29 @@ impl Dots for Avx2Bytes {
             // Packing works on halves of registers: the middle quarters change places.
             let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(low, high));
             let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-            _mm_storeu_si128(to.cast(), _mm_packs_epi16(low, high));
+            let bytes = _mm_packs_epi16(low, high);
+            let bytes = if VNNI { _mm_xor_si128(bytes, _mm_set1_epi8(i8::MIN)) } else { bytes };
+            _mm_storeu_si128(to.cast(), bytes);
         }
     }
 }
 
 /// Adds the products of inputs and weights.
 #[inline(always)]
-unsafe fn multiply_add(
+unsafe fn multiply_add<const VNNI: bool>(
     sums: [__m256i; 2],
     inputs: [__m256i; 2],
     weights: [__m256i; 2],
 ) -> [__m256i; 2] {
-    // SAFETY: the caller runs with AVX2. The sign moves from the input to the weight: a pair of products is at most 2 · 127²,
+    // SAFETY: the caller runs with AVX2, and AVX-VNNI if `VNNI`. Without it, the sign moves from the input to the weight: a pair of products is at most 2 · 127²,
     // which an i16 holds.
     unsafe {
         let mut found = sums;
         for half in 0..2 {
+            if VNNI {
+                found[half] = _mm256_dpbusd_avx_epi32(sums[half], inputs[half], weights[half]);
+                continue;
+            }
             let magnitude = _mm256_abs_epi8(inputs[half]);
             let signed = _mm256_sign_epi8(weights[half], inputs[half]);
             let pairs = _mm256_maddubs_epi16(magnitude, signed);

@@ -120,6 +120,9 @@ pub struct ByteIsa(Set);
 enum Set {
     #[cfg(target_arch = "x86_64")]
     Vnni,
+    /// AVX2 with AVX-VNNI's dot products.
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// NEON with Armv8.4's dot products.
@@ -156,6 +159,9 @@ impl ByteIsa {
                 found.push(Self(Set::Vnni));
             }
             if !isa.is_scalar() && Isa::available().into_iter().any(Isa::is_avx2) {
+                if is_x86_feature_detected!("avxvnni") {
+                    found.push(Self(Set::AvxVnni));
+                }
                 found.push(Self(Set::Avx2));
             }
         }
@@ -198,6 +204,8 @@ impl ByteIsa {
             #[cfg(target_arch = "x86_64")]
             Set::Vnni => "avx512-vnni",
             #[cfg(target_arch = "x86_64")]
+            Set::AvxVnni => "avx-vnni",
+            #[cfg(target_arch = "x86_64")]
             Set::Avx2 => "avx2",
             #[cfg(target_arch = "aarch64")]
             Set::Dotprod => "neon-dotprod",
@@ -231,13 +239,22 @@ pub(crate) fn dispatch<W: ByteWork>(isa: ByteIsa, work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
     fn avx2<W: ByteWork>(work: W) -> W::Output {
-        // SAFETY: this function's features are the ones `Avx2Bytes` uses.
-        unsafe { work.run::<Avx2Bytes>() }
+        // SAFETY: this function's features are the ones `Avx2Bytes<false>` uses.
+        unsafe { work.run::<Avx2Bytes<false>>() }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+    fn avx_vnni<W: ByteWork>(work: W) -> W::Output {
+        // SAFETY: this function's features are the ones `Avx2Bytes<true>` uses.
+        unsafe { work.run::<Avx2Bytes<true>>() }
     }
     match isa.0 {
         // SAFETY: a `ByteIsa` is only created by `available_in`, which detected the features on this CPU.
         #[cfg(target_arch = "x86_64")]
         Set::Vnni => unsafe { vnni(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::AvxVnni => unsafe { avx_vnni(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Set::Avx2 => unsafe { avx2(work) },

@@ -1,0 +1,38 @@
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn_sparse::checkpoint::Checkpoint;
+
+use crate::recipe::Recipe;
+use crate::run::RunError;
+use crate::{Metric, Task, TaskVisitor, with_task};
+
+/// Evaluates a checkpoint on its task's test data.
+///
+/// # Errors
+/// Returns an error if the checkpoint is of no known task or does not fit it, or if the data cannot be loaded.
+pub fn evaluate(
+    checkpoint: &Checkpoint,
+    data_dir: Option<&Path>,
+    device: &Device,
+) -> Result<Metric, RunError> {
+    let recipe = Recipe::of(checkpoint)?.ok_or(RunError::NoRecipe)?;
+    with_task(&recipe, Evaluate { checkpoint, data_dir, device, seed: recipe.seed })?
+}
+
+struct Evaluate<'a> {
+    checkpoint: &'a Checkpoint,
+    data_dir: Option<&'a Path>,
+    device: &'a Device,
+    seed: u64,
+}
+
+impl TaskVisitor for Evaluate<'_> {
+    type Output = Result<Metric, RunError>;
+
+    fn visit<T: Task>(self, task: T) -> Self::Output {
+        let model = self.checkpoint.load(task.model(self.device))?;
+        let data = task.load(self.data_dir, self.seed)?;
+        Ok(task.evaluate(&data, &model, self.device)?)
+    }
+}
