@@ -42,8 +42,9 @@ impl Attention<'_> {
         let mut out = vec![0.0; len];
         let to = Shared::new(&mut out);
         let blocks = queries.div_ceil(BLOCK);
-        let work = 2 * len * keys;
-        for_each_part(batch * heads * blocks, team(work, 4 * len), |part| {
+        // Keys and values are what a step of decoding reads.
+        let bytes = 2 * size_of::<f32>() * batch * self.key.shape[1] * keys * d_head;
+        for_each_part(batch * heads * blocks, team(2 * len * keys, bytes), |part| {
             let (row, block) = (part / blocks, part % blocks);
             let (batch, head) = (row / heads, row % heads);
             let first = block * BLOCK;
