@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::dots::{ByteIsa, ByteWork, Dots, MOST, QUAD, dispatch};
 use super::inputs::{Inputs, largest, stretches, stride};
-use super::run::{BLOCK_BYTES, BLOCK_TOKENS, PER_FLOAT, multiply};
+use super::run::{PER_FLOAT, block_tokens, multiply};
 use super::store::Target;
 use super::weight::ByteWeight;
 use crate::conv2d::line;
@@ -71,7 +71,7 @@ impl Convolution<'_> {
         let seen = (lines.len() - 1) * window.stride[0] + reach[0];
         let pitch = (outputs[1] - 1) * window.stride[1] + reach[1];
         let (count, cols) = (lines.len() * outputs[1], weight.cols);
-        let most = (BLOCK_BYTES / stride(cols)).clamp(BLOCK_TOKENS.start, BLOCK_TOKENS.end);
+        let most = block_tokens(weight);
         let (stretches, lanes) = (stretches(cols), weight.lanes.len() * TILE_ROWS);
         let sizes = [(seen * pitch * shape[0]).div_ceil(4), most * stride(cols) / 4];
         with_scratch(sizes[0] + sizes[1] + most * (stretches + lanes), |scratch| {

@@ -74,18 +74,18 @@ impl<Q: Stored> Multiply<'_, Q> {
                 let end = steps.min((block + 1) * weight.block / QUAD);
                 let mut sums = started::<D, T, CHAINS, STRIPS>(weight, unit, block);
                 while step + CHAINS <= end {
-                    for sums in &mut sums {
-                        add::<D, Q, T, STRIPS>(weights, &inputs, step, sums);
+                    for chain in 0..CHAINS {
+                        add::<D, Q, T, STRIPS>(weights, &inputs, step, &mut sums[chain]);
                         weights = weights.add(STRIPS);
                         step += 1;
                     }
                 }
-                while step < end {
+                while CHAINS > 1 && step < end {
                     add::<D, Q, T, STRIPS>(weights, &inputs, step, &mut sums[0]);
                     weights = weights.add(STRIPS);
                     step += 1;
                 }
-                totals.add::<D, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
+                totals.add::<D, Q, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
             }
             totals.put::<D>(weight, unit, token, self.target);
         }
@@ -103,9 +103,10 @@ unsafe fn add<D: Dots, Q: Stored, const T: usize, const STRIPS: usize>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        for (inputs, sums) in inputs.iter().zip(sums) {
-            let x = D::inputs(inputs.add(step * QUAD));
-            multiply_add::<D, Q, STRIPS>(sums, x, weights);
+        // By index, here and below: behind an iterator, sums are written to memory at every step.
+        for t in 0..T {
+            let x = D::inputs(inputs[t].add(step * QUAD));
+            multiply_add::<D, Q, STRIPS>(&mut sums[t], x, weights);
         }
     }
 }

@@ -118,6 +118,12 @@ unsafe fn rounded<D: Dots>(x: &[f32], to: *mut u8) -> f32 {
     }
 }
 
+/// Returns the larger of two numbers; unlike `f32::max` it is a single instruction.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
 /// Returns the largest magnitude, NaN if a value is not finite.
 #[inline(always)]
 pub(super) unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
@@ -134,15 +140,21 @@ pub(super) unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
         for (lanes, vector) in lanes.iter_mut().zip([most, least, wrong]) {
             S::store(lanes.as_mut_ptr(), vector);
         }
-        let mut found = 0.0_f32;
-        for lane in 0..S::LANES {
-            found = found.max(lanes[0][lane]).max(-lanes[1][lane]);
+        let [mut most, least, mut wrong] = lanes;
+        for lane in 0..most.len() {
+            most[lane] = larger(most[lane], -least[lane]);
         }
-        let mut wrong: f32 = lanes[2][..S::LANES].iter().sum();
-        for &value in &x[whole..] {
-            found = found.max(value.abs());
-            wrong += value * 0.0;
+        for (lane, &value) in x[whole..].iter().enumerate() {
+            most[lane] = larger(most[lane], value.abs());
+            wrong[lane] += value * 0.0;
         }
-        found + wrong
+        // In halves, whose lanes do not wait for each other.
+        for half in [8, 4, 2, 1] {
+            for lane in 0..half {
+                most[lane] = larger(most[lane], most[lane + half]);
+                wrong[lane] += wrong[lane + half];
+            }
+        }
+        most[0] + wrong[0]
     }
 }

@@ -93,11 +93,21 @@ impl<Q: Stored> Multiply<'_, Q> {
                     // Windows count from the start of their stretch.
                     let stretch = range.start / STRETCH * STRETCH;
                     let mut from = inputs;
-                    from.iter_mut().for_each(|from| *from = from.add(stretch * CHUNK));
-                    for _ in offsets[range.start]..offsets[range.end] {
-                        steps.add_windows::<D, PERIOD, T, STRIPS>(&from, &mut sums[0]);
+                    for t in 0..T {
+                        from[t] = from[t].add(stretch * CHUNK);
                     }
-                    totals.add::<D, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
+                    let mut left = (offsets[range.end] - offsets[range.start]) as usize;
+                    while left >= CHAINS {
+                        for chain in 0..CHAINS {
+                            steps.add_windows::<D, PERIOD, T, STRIPS>(&from, &mut sums[chain]);
+                        }
+                        left -= CHAINS;
+                    }
+                    while CHAINS > 1 && left > 0 {
+                        steps.add_windows::<D, PERIOD, T, STRIPS>(&from, &mut sums[0]);
+                        left -= 1;
+                    }
+                    totals.add::<D, Q, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
                     continue;
                 }
                 for chunk in range {
@@ -107,17 +117,17 @@ impl<Q: Stored> Multiply<'_, Q> {
                         tables[t] = D::table(inputs[t].add(chunk * CHUNK));
                     }
                     while left >= CHAINS {
-                        for sums in &mut sums {
-                            steps.add::<D, PERIOD, T, STRIPS>(&tables, sums);
+                        for chain in 0..CHAINS {
+                            steps.add::<D, PERIOD, T, STRIPS>(&tables, &mut sums[chain]);
                         }
                         left -= CHAINS;
                     }
-                    while left > 0 {
+                    while CHAINS > 1 && left > 0 {
                         steps.add::<D, PERIOD, T, STRIPS>(&tables, &mut sums[0]);
                         left -= 1;
                     }
                 }
-                totals.add::<D, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
+                totals.add::<D, Q, CHAINS>(&sums, weight, unit, &self.inputs, (token, block));
             }
             totals.put::<D>(weight, unit, token, self.target);
         }

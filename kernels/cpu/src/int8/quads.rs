@@ -24,6 +24,9 @@ pub(super) enum Quads {
 
 /// A quad as it is stored.
 pub(super) trait Stored: Copy + 'static {
+    /// `true` if every block of columns has scales of its own.
+    const IN_BLOCKS: bool;
+
     /// Adds to the sum of every row the products of its quad.
     ///
     /// # Safety
@@ -32,6 +35,8 @@ pub(super) trait Stored: Copy + 'static {
 }
 
 impl Stored for Quad {
+    const IN_BLOCKS: bool = false;
+
     #[inline(always)]
     unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
         // SAFETY: guaranteed by the caller.
@@ -40,6 +45,8 @@ impl Stored for Quad {
 }
 
 impl Stored for HalfQuad {
+    const IN_BLOCKS: bool = true;
+
     #[inline(always)]
     unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
         // SAFETY: guaranteed by the caller.

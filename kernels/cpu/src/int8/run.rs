@@ -13,11 +13,17 @@ use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, w
 /// Multiply-adds of bytes that take the time of one of floats.
 pub(super) const PER_FLOAT: usize = 4;
 
-/// Bytes of the inputs of a block of tokens, so that they stay in the second-level cache with its outputs.
-pub(super) const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes of the inputs and outputs of a block of tokens, so that they stay in the second-level cache.
+const BLOCK_BYTES: usize = 256 << 10;
 
-/// Fewest tokens of a block, so that the weights need not come from far for every few of them.
-pub(super) const BLOCK_TOKENS: Range<usize> = 16..128;
+/// Fewest and most tokens of a block. The weights are read once for each block.
+const BLOCK_TOKENS: Range<usize> = 16..128;
+
+/// Returns the number of tokens of a block.
+pub(super) fn block_tokens(weight: &ByteWeight) -> usize {
+    let bytes = stride(weight.cols) + weight.lanes.len() * TILE_ROWS * size_of::<f32>();
+    (BLOCK_BYTES / bytes).next_multiple_of(8).clamp(BLOCK_TOKENS.start, BLOCK_TOKENS.end)
+}
 
 /// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each stretch of a token by its own
 /// scale.
@@ -66,8 +72,7 @@ impl Call<'_> {
     /// Many tokens: threads take blocks of them, whose outputs are put in order while they are close.
     fn by_tokens(self, n: usize, team: Team) {
         let Self { isa, weight, x, store, y } = self;
-        let (most, units) = (BLOCK_BYTES / stride(weight.cols), 0..weight.units.len());
-        let most = most.clamp(BLOCK_TOKENS.start, BLOCK_TOKENS.end);
+        let (most, units) = (block_tokens(weight), 0..weight.units.len());
         let blocks = n.div_ceil(most).next_multiple_of(team.threads);
         for_each_part(blocks, team, |block| {
             let tokens = part(n, block, blocks);

@@ -20,7 +20,7 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
     /// # Safety
     /// Same as for [`Dots`].
     #[inline(always)]
-    pub(super) unsafe fn add<D: Dots, const CHAINS: usize>(
+    pub(super) unsafe fn add<D: Dots, Q: Stored, const CHAINS: usize>(
         &mut self,
         sums: &[[[D::Sums; STRIPS]; T]; CHAINS],
         weight: &ByteWeight,
@@ -28,20 +28,27 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
         inputs: &Inputs<'_>,
         (token, block): (usize, usize),
     ) {
+        let stretch = block * weight.block / (STRETCH * CHUNK);
+        let mut scales = [0.0; T];
         for t in 0..T {
-            let scale = inputs.scale(token + t, block * weight.block / (STRETCH * CHUNK));
+            scales[t] = inputs.scale(token + t, stretch);
+        }
+        let of_strips = weight.block_scales.as_ptr().wrapping_add(unit.strip * weight.blocks());
+        // Loops this short are unrolled before sums would have to stay in memory, where every step would write them.
+        for t in 0..T {
             for strip in 0..STRIPS {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: guaranteed by the caller; weights in codes have scales for every block of every strip.
                 unsafe {
                     let mut sum = sums[0][t][strip];
-                    for chain in &sums[1..] {
-                        sum = D::add(sum, chain[t][strip]);
+                    for chain in 1..CHAINS {
+                        sum = D::add(sum, sums[chain][t][strip]);
                     }
                     let to = self.0[t][strip].as_mut_ptr();
-                    let at = (unit.strip + strip) * weight.blocks() + block;
-                    match weight.block_scales.get(at) {
-                        None => D::scaled(to, sum, scale),
-                        Some(scales) => scaled_lanes::<D>(to, sum, scale, scales),
+                    if Q::IN_BLOCKS {
+                        let of_block = of_strips.add(strip * weight.blocks() + block);
+                        scaled_lanes::<D>(to, sum, scales[t], &*of_block);
+                    } else {
+                        D::scaled(to, sum, scales[t]);
                     }
                 }
             }
@@ -127,8 +134,8 @@ pub(super) unsafe fn started<D: Dots, const T: usize, const CHAINS: usize, const
         for strip in 0..STRIPS {
             let at = (unit.strip + strip) * weight.blocks() + block;
             let start = D::start(weight.sums[at].as_ptr());
-            for sums in &mut sums[0] {
-                sums[strip] = start;
+            for t in 0..T {
+                sums[0][t][strip] = start;
             }
         }
         sums
