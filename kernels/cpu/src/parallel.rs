@@ -123,6 +123,9 @@ fn linger(mut posts: usize) {
             since = Instant::now();
         } else if rayon::yield_now() == Some(rayon::Yield::Executed) {
             since = Instant::now();
+        } else {
+            // Where there are more threads than cores, another one goes on.
+            std::thread::yield_now();
         }
     }
     LINGERING.fetch_sub(1, Ordering::Relaxed);
