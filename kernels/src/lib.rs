@@ -13,7 +13,7 @@
 //! [`lstm_cell`] computes the gates of an LSTM. Dense baselines are separate: [`dense_conv2d`], [`batch_norm_relu`] and
 //! [`batch_norm_relu_train`], [`lstm_sequence`].
 //!
-//! [`quantized_linear`] and [`quantized_conv2d`] multiply inputs in 8 bits with weights in 8 or 4 bits, pruned or not, on the CPU.
+//! [`quantized_linear`] multiplies inputs in 8 bits with weights in 8 or 4 bits, pruned or not, on the CPU.
 //!
 //! The choice among kernels, or of a dense operator if that is faster, follows [`Costs`]. Values may be stored in bf16 or
 //! f16 ([`PackedTensors::cast`]); sums are f32.
@@ -72,5 +72,5 @@ pub use mask::{apply_mask, decay_dropped};
 pub use memo::{Address, Memo};
 pub use ops::SparseOps;
 pub use packed::{Checked, PackedPrimitive, PackedTensors, Spec};
-pub use quantized::{QuantizedWeight, quantized_conv2d, quantized_linear, quantizes};
+pub use quantized::{QuantizedWeight, quantized_linear, quantizes};
 pub use select::{select, select_conv2d, trains_faster, trains_faster_conv2d};

@@ -2,14 +2,13 @@ use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::tensor::{Device, Tensor};
-use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 use burn_sparse_cpu::int8::{self, ByteIsa, ByteWeight};
 use burn_sparse_pattern::Packed;
 use burn_sparse_pattern::format::Scales;
 
 use crate::ops::{on_cpu, tensor};
-use crate::{Activation, KernelName, Window};
+use crate::{Activation, KernelName};
 
 /// Weight of integers in 8 or 4 bits and their scales, pruned or not, in the order that the CPU's kernels read. Clones share it.
 ///
@@ -112,73 +111,18 @@ pub fn quantized_linear<const D: usize>(
         assert_eq!(bias.dims(), [rows], "quantized_linear: bias of {rows} outputs");
     }
     shape[D - 1] = rows;
-    let operands = Operands::of("quantized_linear", &x, bias.as_ref());
-    let y = int8::run(ByteIsa::detect(), weight, operands.x(), operands.store(activation));
+    let (dtype, device) = (x.dtype(), x.device());
+    let refused = || -> ! {
+        panic!(
+            "quantized_linear: {dtype:?} inputs on {device:?}; it takes F32 inputs on the CPU without autodiff"
+        )
+    };
+    let Some(x) = on_cpu(&x) else { refused() };
+    let bias = bias.map(|bias| on_cpu(&bias).unwrap_or_else(|| refused()));
+    let bias = bias.as_ref().map(|bias| bias.as_slice().expect("contiguous floats"));
+    let x = x.as_slice().expect("contiguous floats");
+    let y = int8::run(ByteIsa::detect(), weight, x, Store { bias, activation });
     Tensor::from_primitive::<Flex>(tensor(y, shape))
-}
-
-/// Computes a 2D convolution on the CPU with inputs rounded to 8 bits and exact integer sums. The inputs of an image share a step,
-/// the 127th part of the largest of them; an image that is not finite has outputs of NaN. The weight is
-/// `[out, kernel row · kernel column · in]` with the input channel fastest.
-///
-/// # Shapes
-/// - `x`: `[batch, in, height, width]`
-/// - `bias`: `[out]`
-/// - output: `[batch, out, height', width']`, see [`Window::output`]
-///
-/// # Panics
-/// As [`quantized_linear`], and if the kernel does not fit the image.
-pub fn quantized_conv2d(
-    x: Tensor<4>,
-    weight: &QuantizedWeight,
-    bias: Option<Tensor<1>>,
-    activation: Activation,
-    window: &Window,
-) -> Tensor<4> {
-    let (shape @ [batch, channels, height, width], weight) = (x.dims(), &*weight.0);
-    let (rows, cols) = (weight.rows(), channels * window.kernel[0] * window.kernel[1]);
-    assert_eq!(weight.cols(), cols, "quantized_conv2d: columns of the weight");
-    if let Some(bias) = &bias {
-        assert_eq!(bias.dims(), [rows], "quantized_conv2d: bias of {rows} outputs");
-    }
-    let [lines, columns] = window.output_of("quantized_conv2d", [height, width]);
-    let operands = Operands::of("quantized_conv2d", &x, bias.as_ref());
-    let (isa, store) = (ByteIsa::detect(), operands.store(activation));
-    let y = int8::conv2d(isa, weight, operands.x(), shape, window, store);
-    Tensor::from_primitive::<Flex>(tensor(y, [batch, rows, lines, columns]))
-}
-
-/// Inputs and bias of an operator on the CPU.
-struct Operands {
-    x: FlexTensor,
-    bias: Option<FlexTensor>,
-}
-
-impl Operands {
-    /// # Panics
-    /// Panics if one is not an f32 tensor on the CPU that autodiff does not track.
-    fn of<const D: usize>(operator: &str, x: &Tensor<D>, bias: Option<&Tensor<1>>) -> Self {
-        let refused = || -> ! {
-            panic!(
-                "{operator}: {:?} inputs on {:?}; it takes F32 inputs on the CPU without autodiff",
-                x.dtype(),
-                x.device()
-            )
-        };
-        Self {
-            x: on_cpu(x).unwrap_or_else(|| refused()),
-            bias: bias.map(|bias| on_cpu(bias).unwrap_or_else(|| refused())),
-        }
-    }
-
-    fn x(&self) -> &[f32] {
-        self.x.as_slice().expect("contiguous floats")
-    }
-
-    fn store(&self, activation: Activation) -> Store<'_> {
-        let bias = self.bias.as_ref().map(|bias| bias.as_slice().expect("contiguous floats"));
-        Store { bias, activation }
-    }
 }
 
 /// Returns `true` if weights of integers run on this device.

@@ -171,7 +171,7 @@ fn convolutions_in_groups_run_dense_and_say_why() {
 }
 
 #[test]
-fn weights_in_8_bits_are_near_those_in_floats_whatever_the_geometry() {
+fn weights_stored_in_8_bits_run_in_floats_near_those_before() {
     let device = Device::flex();
     let near = |found: Tensor<4>, expected: Tensor<4>, what: &str| {
         assert_eq!(found.dims(), expected.dims(), "{what}");
@@ -188,7 +188,7 @@ fn weights_in_8_bits_are_near_those_in_floats_whatever_the_geometry() {
         }
         for (keys, masked, checkpoint) in forms {
             let checkpoint = checkpoint.with_values(ValueType::Int4).unwrap();
-            // Convolutions are in 8 bits where linear layers are in 4.
+            // Convolutions are stored in 8 bits where linear layers are in 4.
             assert_eq!(checkpoint.entries()["conv.weight"].value_type(), ValueType::Int8);
             let rounded = checkpoint.load(dense.clone()).unwrap();
             let [channels, outputs] = config.channels;
@@ -202,25 +202,11 @@ fn weights_in_8_bits_are_near_those_in_floats_whatever_the_geometry() {
                 let expected = masked.conv.forward_activated(x.clone(), activation);
                 let forward = || rounded.conv.forward_activated(x, activation);
                 let (found, ran) = record_dispatch(forward);
-                assert!(ran[0].choice.to_string().contains("-int8-"), "{what}");
+                assert!(ran.iter().all(|ran| !ran.choice.to_string().contains("int8")), "{what}");
                 near(found, expected, &what);
             }
             // Anything else reads the rounded floats.
             near(rounded.conv.weight.val(), masked.conv.weight.val(), keys);
         }
     }
-}
-
-#[test]
-fn convolutions_in_groups_run_dense_in_8_bits_too() {
-    let config = Conv2dConfig::new([16, 16], [3, 3]).with_groups(2);
-    let dense = net(&config).valid();
-    let checkpoint = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
-    let rounded = checkpoint.load(dense.clone()).unwrap();
-    let x = input([2, 16, 6, 6], &Device::flex());
-    let (found, ran) = record_dispatch(|| rounded.conv.forward(x.clone()));
-    let written = checkpoint.load_dense(dense).unwrap();
-    close(found, written.conv.forward(x), "in groups");
-    let said = ran[0].choice.to_string();
-    assert_eq!(said, "dense, because no sparse kernel supports convolutions with several groups");
 }

@@ -2,8 +2,8 @@
 
 mod support;
 
-use burn_sparse_cpu::int8::{ByteIsa, ByteWeight, conv2d, run};
-use burn_sparse_cpu::{Activation, Store, Window};
+use burn_sparse_cpu::int8::{ByteIsa, ByteWeight, run};
+use burn_sparse_cpu::{Activation, Store};
 use burn_sparse_pattern::format::{DenseScales, Integers, LEVELS, Scales};
 use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
 
@@ -252,116 +252,5 @@ fn stacked_weights_compute_the_outputs_of_their_parts() {
             assert_eq!(run(isa, &stacked, &x, store), apart, "{pattern}");
         }
         assert_eq!(ByteWeight::stack(&[&in_8[0], &in_4[0]]), None);
-    }
-}
-
-/// A convolution in float64: the same rounding, each image by its largest magnitude, and exact sums.
-fn exact_conv2d(
-    weight: &ByteWeight,
-    x: &[f32],
-    [batch, channels, height, width]: [usize; 4],
-    window: &Window,
-    bias: &[f32],
-) -> Vec<f64> {
-    let (rows, cols, dense) = (weight.rows(), weight.cols(), weight.unpack());
-    let [lines, columns] = window.output([height, width]);
-    let mut y = vec![0.0; batch * rows * lines * columns];
-    for (image, x) in x.chunks(channels * height * width).enumerate() {
-        let largest = x.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-        let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
-        let input = |channel: usize, line: usize, column: usize| {
-            let line = line.checked_sub(window.padding[0].0).filter(|at| *at < height);
-            let column = column.checked_sub(window.padding[1].0).filter(|at| *at < width);
-            let Some((line, column)) = line.zip(column) else { return 0.0 };
-            let value = x[(channel * height + line) * width + column];
-            f64::from((value * inverse).round_ties_even()) * f64::from(largest) / 127.0
-        };
-        for at in 0..rows * lines * columns {
-            let (row, line, column) = (at / columns / lines, at / columns % lines, at % columns);
-            let mut sum = f64::from(bias[row]);
-            for col in 0..cols {
-                let (tap, channel) = (col / channels, col % channels);
-                let [down, across] = [tap / window.kernel[1], tap % window.kernel[1]];
-                let line = line * window.stride[0] + down * window.dilation[0];
-                let column = column * window.stride[1] + across * window.dilation[1];
-                sum += f64::from(dense[row * cols + col]) * input(channel, line, column);
-            }
-            y[image * rows * lines * columns + at] = sum;
-        }
-    }
-    y
-}
-
-#[test]
-fn convolutions_of_every_geometry_have_exact_sums_on_every_instruction_set() {
-    let window = |kernel, stride, dilation, padding| Window { kernel, stride, dilation, padding };
-    let same = [(1, 1); 2];
-    let cases = [
-        (window([3, 3], [1, 1], [1, 1], same), [2, 16, 9, 17]),
-        (window([3, 3], [2, 2], [1, 1], same), [1, 8, 33, 31]),
-        (window([1, 1], [2, 2], [1, 1], [(0, 0); 2]), [3, 7, 5, 8]),
-        (window([2, 3], [1, 2], [2, 3], [(2, 0), (1, 4)]), [1, 5, 13, 19]),
-        (window([5, 1], [1, 1], [1, 1], [(0, 3), (0, 0)]), [2, 3, 6, 1]),
-        (window([1, 1], [5, 5], [1, 1], [(3, 3); 2]), [1, 4, 2, 2]),
-        (window([3, 3], [1, 1], [1, 1], same), [1, 64, 8, 8]),
-    ];
-    for (window, shape @ [batch, channels, height, width]) in cases {
-        let cols = channels * window.kernel[0] * window.kernel[1];
-        let x = noise(batch * channels * height * width, 5);
-        let mut weights = Vec::new();
-        for rows in [1, 16, 37] {
-            let values = noise(rows * cols, 3);
-            let rounded = scales(&values, cols);
-            weights.push(("dense".to_string(), ByteWeight::dense((rows, cols), &values, &rounded)));
-        }
-        for pattern in ["balanced(block=32)", "shfl-bw(vector=32)", "shfl-bw(vector=8)"] {
-            let (packed, values) = pruned(&pattern.parse().unwrap(), 33, cols, 0.5);
-            let weight = ByteWeight::packed(&packed, &scales(&values, cols));
-            weights.push((pattern.to_string(), weight));
-        }
-        for (name, weight) in &weights {
-            let bias = noise(weight.rows(), 9);
-            let exact = exact_conv2d(weight, &x, shape, &window, &bias);
-            for isa in ByteIsa::available() {
-                let store = Store { bias: Some(&bias), activation: Activation::Relu };
-                let y = conv2d(isa, weight, &x, shape, &window, store);
-                assert_eq!(y.len(), exact.len());
-                for (i, (y, exact)) in y.iter().zip(&exact).enumerate() {
-                    let off = (f64::from(*y) - exact.max(0.0)).abs();
-                    let at = format!("{name} {shape:?} {window:?} {} [{i}]", isa.name());
-                    assert!(off < 1e-5 * (1.0 + exact.abs()), "{at}: {y} {exact}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_convolution_keeps_what_is_not_finite_in_its_image_and_zeros_are_zero() {
-    let window = Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], padding: [(1, 1); 2] };
-    let (shape, cols) = ([3, 4, 6, 5], 36);
-    let values = noise(8 * cols, 3);
-    let weight = ByteWeight::dense((8, cols), &values, &scales(&values, cols));
-    let mut x = noise(shape.iter().product(), 5);
-    x[7] = f32::INFINITY;
-    x[2 * 120..].fill(0.0);
-    for isa in ByteIsa::available() {
-        let store = Store { bias: None, activation: Activation::None };
-        let y = conv2d(isa, &weight, &x, shape, &window, store);
-        let mut images = y.chunks(8 * 30);
-        assert!(images.next().unwrap().iter().all(|y| y.is_nan()), "{}", isa.name());
-        assert!(images.next().unwrap().iter().all(|y| y.is_finite()), "{}", isa.name());
-        assert!(images.next().unwrap().iter().all(|y| *y == 0.0), "{}", isa.name());
-    }
-}
-
-#[test]
-fn an_image_that_no_kernel_fits_has_no_outputs() {
-    let window = Window { kernel: [3, 3], stride: [1, 1], dilation: [1, 1], padding: [(0, 0); 2] };
-    let values = noise(18, 3);
-    let weight = ByteWeight::dense((2, 9), &values, &scales(&values, 9));
-    for isa in ByteIsa::available() {
-        let store = Store { bias: None, activation: Activation::None };
-        assert!(conv2d(isa, &weight, &[1.0; 4], [1, 1, 2, 2], &window, store).is_empty());
     }
 }

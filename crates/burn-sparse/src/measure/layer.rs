@@ -90,9 +90,9 @@ impl LayerKind {
 }
 
 impl Layer {
-    /// Packs the weight; if it has scales, as integers.
+    /// Packs the weight; that of a linear layer as integers if it has scales.
     pub(super) fn pack(&self, entry: PackedEntry) -> Self {
-        if entry.scales.is_some() {
+        if matches!((self, &entry.scales), (Self::Linear(_), Some(_))) {
             let entries = [("weight".to_string(), Entry::Packed(entry))].into();
             return self.with(QuantizeInto::new(&entries));
         }

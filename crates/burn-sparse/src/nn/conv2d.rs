@@ -12,7 +12,6 @@ use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
 use super::inputs::reading_pictures;
 use super::packed::PackedParam;
-use super::quantized::{QuantizedParam, convolved};
 
 /// Configuration of a [`Conv2d`] layer.
 #[derive(Config, Debug)]
@@ -63,8 +62,8 @@ impl Conv2dConfig {
 }
 
 /// 2D convolution: burn-nn's `Conv2d`, which runs a sparse kernel if its weight is
-/// [packed](super::PackedParam) as a matrix `[out, kernel row · kernel column · in]` whose tokens are the output pixels, and one in 8
-/// bits if it is [quantized](super::QuantizedParam). Records are interchangeable. Convolutions with several groups run dense.
+/// [packed](super::PackedParam) as a matrix `[out, kernel row · kernel column · in]` whose tokens are the output pixels.
+/// Records are interchangeable. Convolutions with several groups run dense.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -97,11 +96,6 @@ pub struct Conv2d {
     pub padding: PaddingConfig2d,
 }
 
-/// Choice for convolutions with several groups.
-const IN_GROUPS: Choice = Choice::Dense {
-    reason: Reason::Unsupported("no sparse kernel supports convolutions with several groups"),
-};
-
 impl Conv2d {
     /// Applies the layer.
     ///
@@ -129,15 +123,6 @@ impl Conv2d {
             reading_pictures(self.weight.id, &input, window);
         }
         let bias = self.bias.as_ref().map(Param::val);
-        if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
-            && !input.is_autodiff()
-        {
-            let (weight, id) = (quantized.weight(), self.weight.id);
-            if self.groups == 1 {
-                return convolved(input, weight, id, bias, activation, &window);
-            }
-            dispatched(id, &IN_GROUPS, KernelInput::Pictures { shape, window });
-        }
         if let Some(packed) = self.weight.reparameterization::<PackedParam>() {
             let base = self.weight.base();
             let kernel_input = KernelInput::Pictures { shape, window };
@@ -147,7 +132,10 @@ impl Conv2d {
                     let weight = packed.tensors(base.clone());
                     select_conv2d(&weight, call.tokens, call.dtype, &call.device)
                 }
-                _ => IN_GROUPS,
+                _ => {
+                    let reason = "no sparse kernel supports convolutions with several groups";
+                    Choice::Dense { reason: Reason::Unsupported(reason) }
+                }
             });
             dispatched(self.weight.id, &choice, kernel_input);
             match choice {
@@ -214,12 +202,10 @@ impl ModuleDisplay for Conv2d {
     }
 
     fn custom_content(&self, content: Content) -> Option<Content> {
-        let packed = self.weight.reparameterization::<PackedParam>().map(PackedParam::view);
-        let quantized = self.weight.reparameterization::<QuantizedParam>();
-        let [out, channels] = match packed.or(quantized.map(QuantizedParam::view)) {
-            Some(view) => {
+        let [out, channels] = match self.weight.reparameterization::<PackedParam>() {
+            Some(packed) => {
                 let taps = self.kernel_size[0] * self.kernel_size[1];
-                [view.rows(), view.cols() / taps.max(1)]
+                [packed.view().rows(), packed.view().cols() / taps.max(1)]
             }
             None => {
                 let [out, channels, _, _] = self.weight.lazy_shape().dims();

@@ -3,9 +3,7 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, Shape, Tensor, TensorData};
-use burn_sparse_kernels::{
-    Activation, Choice, QuantizedWeight, Window, quantized_conv2d, quantized_linear, quantizes,
-};
+use burn_sparse_kernels::{Activation, Choice, QuantizedWeight, quantized_linear, quantizes};
 use burn_sparse_pattern::format::{DenseScales, Entry, PackedEntry, View};
 
 use super::dispatch::{KernelInput, dispatched};
@@ -23,11 +21,6 @@ pub struct QuantizedParam {
 }
 
 impl QuantizedParam {
-    /// Returns the matrix view of the stored weight.
-    pub fn view(&self) -> &View {
-        &self.view
-    }
-
     /// Returns the weight.
     pub(super) fn weight(&self) -> &QuantizedWeight {
         &self.weight
@@ -49,20 +42,6 @@ pub(super) fn multiplied<const D: usize>(
     quantized_linear(input, weight, bias, activation)
 }
 
-/// As [`multiplied`], for the images of a convolution.
-pub(super) fn convolved(
-    input: Tensor<4>,
-    weight: &QuantizedWeight,
-    id: ParamId,
-    bias: Option<Tensor<1>>,
-    activation: Activation,
-    window: &Window,
-) -> Tensor<4> {
-    let choice = Choice::Sparse { name: weight.kernel(), predicted: None };
-    dispatched(id, &choice, KernelInput::Pictures { shape: input.dims(), window: *window });
-    quantized_conv2d(input, weight, bias, activation, window)
-}
-
 impl Reparameterization for QuantizedParam {
     const NAME: &'static str = "quantized";
 
@@ -78,20 +57,20 @@ pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     view_in_bytes(entry).is_some() && quantizes(device)
 }
 
-/// Returns the view of a weight with scales as the matrix of a linear layer, an embedding, or a 2D convolution.
+/// Returns the view of a weight with scales that is the matrix of a linear layer or an embedding. Convolutions run in floats:
+/// rounding and moving their pixels takes longer than fewer bits save.
 fn view_in_bytes(entry: &Entry) -> Option<Cow<'_, View>> {
     match entry {
         Entry::Dense { shape, scales: Some(scales), .. } => match (scales.axis, shape.as_slice()) {
             (1, &[cols, rows]) => Some(Cow::Owned(View::Linear { rows, cols })),
-            (0, &[rows, channels, ref kernel @ ..]) if matches!(kernel.len(), 0 | 2) => {
-                Some(Cow::Owned(View::Conv { rows, channels, kernel: kernel.to_vec() }))
+            (0, &[rows, channels]) => {
+                Some(Cow::Owned(View::Conv { rows, channels, kernel: Vec::new() }))
             }
             _ => None,
         },
-        Entry::Packed(PackedEntry { view, scales: Some(_), .. }) => match view {
-            View::Linear { .. } => Some(Cow::Borrowed(view)),
-            View::Conv { kernel, .. } => (kernel.len() == 2).then_some(Cow::Borrowed(view)),
-        },
+        Entry::Packed(PackedEntry {
+            view: view @ View::Linear { .. }, scales: Some(_), ..
+        }) => Some(Cow::Borrowed(view)),
         _ => None,
     }
 }

@@ -126,7 +126,7 @@ fn larger(a: f32, b: f32) -> f32 {
 
 /// Returns the largest magnitude, NaN if a value is not finite.
 #[inline(always)]
-pub(super) unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
+unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
     // SAFETY: the caller runs on a CPU that supports `S`.
     unsafe {
         let (mut most, mut least, mut wrong) = (S::zero(), S::zero(), S::zero());

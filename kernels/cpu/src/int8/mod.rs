@@ -4,7 +4,6 @@
 //! each: with all of them (`dense`), or with those of the kept columns (`kept`). Weights in 4 bits become bytes on the way.
 
 mod build;
-mod conv2d;
 mod dense;
 mod dots;
 mod inputs;
@@ -15,7 +14,6 @@ mod store;
 mod unpack;
 mod weight;
 
-pub use conv2d::conv2d;
 pub use dots::ByteIsa;
 pub use run::run;
 pub use weight::ByteWeight;

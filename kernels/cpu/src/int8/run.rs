@@ -11,7 +11,7 @@ use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, with_scratch};
 
 /// Multiply-adds of bytes that take the time of one of floats.
-pub(super) const PER_FLOAT: usize = 4;
+const PER_FLOAT: usize = 4;
 
 /// Bytes of the inputs and outputs of a block of tokens, so that they stay in the second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 const BLOCK_TOKENS: Range<usize> = 16..128;
 
 /// Returns the number of tokens of a block.
-pub(super) fn block_tokens(weight: &ByteWeight) -> usize {
+fn block_tokens(weight: &ByteWeight) -> usize {
     let bytes = stride(weight.cols) + weight.lanes.len() * TILE_ROWS * size_of::<f32>();
     (BLOCK_BYTES / bytes).next_multiple_of(8).clamp(BLOCK_TOKENS.start, BLOCK_TOKENS.end)
 }
@@ -107,7 +107,7 @@ fn with_inputs(isa: ByteIsa, x: &[f32], cols: usize, n: usize, use_them: impl Fn
     });
 }
 
-pub(super) fn multiply(
+fn multiply(
     isa: ByteIsa,
     weight: &ByteWeight,
     units: Range<usize>,
