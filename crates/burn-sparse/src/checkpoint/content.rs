@@ -145,9 +145,9 @@ impl Checkpoint {
     ///
     /// In 8 bits, the weights of linear layers, 2D convolutions and embeddings, pruned or not, are integers with a scale for every
     /// output or token, chosen by least squares; the CPU multiplies them with inputs in 8 bits, but for convolutions, which run in
-    /// floats. In 4 bits, those of linear layers
-    /// are one of sixteen levels, with a scale for 32 to 256 neighbouring inputs; convolutions, embeddings, and heads tied to
-    /// them, are in 8 bits. Other parameters stay as they are, and so do values in fewer bits.
+    /// floats. In 4 bits, those of linear layers are one of sixteen levels, with a scale for 32 to 256 neighbouring inputs;
+    /// convolutions, embeddings, and heads tied to them, are in 8 bits. Other parameters stay as they are, and so do values in
+    /// fewer bits.
     ///
     /// # Errors
     /// When a value would become infinite, or is not finite and would become an integer.

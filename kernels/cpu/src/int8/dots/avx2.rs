@@ -139,8 +139,8 @@ unsafe fn multiply_add<const VNNI: bool>(
     inputs: [__m256i; 2],
     weights: [__m256i; 2],
 ) -> [__m256i; 2] {
-    // SAFETY: the caller runs with AVX2, and AVX-VNNI if `VNNI`. Without it, the sign moves from the input to the weight: a pair of products is at most 2 · 127²,
-    // which an i16 holds.
+    // SAFETY: the caller runs with AVX2, and AVX-VNNI if `VNNI`. Without it, the sign moves from the input to the weight: a pair
+    // of products is at most 2 · 127², which an i16 holds.
     unsafe {
         let mut found = sums;
         for half in 0..2 {
