@@ -103,11 +103,20 @@ fn linger(mut posts: usize) {
     thread_local! {
         static LINGERS: Cell<bool> = const { Cell::new(false) };
     }
+    /// Ends the waiting when dropped, even if a part panicked: nobody would be woken in place of this thread.
+    struct Ends;
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            LINGERING.fetch_sub(1, Ordering::Relaxed);
+            LINGERS.set(false);
+        }
+    }
     // Work of the pool that this thread took while it lingers may have helped, too.
     if LINGERS.replace(true) {
         return;
     }
     LINGERING.fetch_add(1, Ordering::Relaxed);
+    let _ends = Ends;
     let mut since = Instant::now();
     while since.elapsed() < LINGER {
         for _ in 0..32 {
@@ -124,12 +133,10 @@ fn linger(mut posts: usize) {
         } else if rayon::yield_now() == Some(rayon::Yield::Executed) {
             since = Instant::now();
         } else {
-            // Where there are more threads than cores, another one goes on.
+            // Lets another thread run where there are more of them than cores.
             std::thread::yield_now();
         }
     }
-    LINGERING.fetch_sub(1, Ordering::Relaxed);
-    LINGERS.set(false);
 }
 
 /// Counts a part as done when dropped, even if the part panicked: the caller must not wait forever.
@@ -146,9 +153,9 @@ impl Drop for Done<'_> {
 
 /// Runs `each(part)` for all `parts`.
 ///
-/// Short work runs on the calling thread, which starts at once, and on those rayon threads that linger after the last one or
-/// wake in time: handing it over and being woken again takes 30 to 40 µs on the machines measured. Long work is handed over to the thread pool:
-/// alongside a full pool, the calling thread would be one thread too many for the cores.
+/// Short work runs on the calling thread, which starts at once, and on those rayon threads that linger after the last one
+/// or wake in time: handing it over and being woken again takes 30 to 40 µs on the machines measured. Long work is handed
+/// over to the thread pool: alongside a full pool, the calling thread would be one thread too many for the cores.
 pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Sync) {
     if team.threads < 2 || parts < 2 {
         return (0..parts).for_each(each);

@@ -49,24 +49,22 @@ impl Row {
 pub fn rows(found: &Found) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (at, run) in found.runs.iter().enumerate() {
-        let row = match rows.iter_mut().find(|row| row.name == run.name) {
-            Some(row) => row,
-            None => {
-                let method = run.name.split_once('/').map_or("", |(method, _)| method);
-                rows.push(Row {
-                    name: run.name.clone(),
-                    pattern: run.pattern.clone(),
-                    method: method.into(),
-                    sparsity: 0.0,
-                    metric: run.metric.name.clone(),
-                    values: Vec::new(),
-                    rounded: Vec::new(),
-                    runs: Vec::new(),
-                    measured: None,
-                });
-                rows.last_mut().expect("pushed just now")
-            }
-        };
+        let place = rows.iter().position(|row| row.name == run.name).unwrap_or(rows.len());
+        if place == rows.len() {
+            let method = run.name.split_once('/').map_or("", |(method, _)| method);
+            rows.push(Row {
+                name: run.name.clone(),
+                pattern: run.pattern.clone(),
+                method: method.into(),
+                sparsity: 0.0,
+                metric: run.metric.name.clone(),
+                values: Vec::new(),
+                rounded: Vec::new(),
+                runs: Vec::new(),
+                measured: None,
+            });
+        }
+        let row = &mut rows[place];
         row.values.push(run.metric.value);
         row.runs.push(at);
         row.sparsity += (run.sparsity - row.sparsity) / row.values.len() as f64;

@@ -181,6 +181,11 @@ impl Bench {
         values: ValueType,
         device: &Device,
     ) -> Self {
+        // Convolutions that are stored as integers run in floats.
+        let values = match (kind, values) {
+            (LayerKind::Conv2d(..), ValueType::Int8 | ValueType::Int4) => FloatType::F32.into(),
+            _ => values,
+        };
         let mask = packed.mask();
         let copies = match on_cpu(device) || device.is_autodiff() {
             true => 1,

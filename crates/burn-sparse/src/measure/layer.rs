@@ -90,9 +90,9 @@ impl LayerKind {
 }
 
 impl Layer {
-    /// Packs the weight; that of a linear layer as integers if it has scales.
+    /// Packs the weight; if it has scales, as integers.
     pub(super) fn pack(&self, entry: PackedEntry) -> Self {
-        if matches!((self, &entry.scales), (Self::Linear(_), Some(_))) {
+        if entry.scales.is_some() {
             let entries = [("weight".to_string(), Entry::Packed(entry))].into();
             return self.with(QuantizeInto::new(&entries));
         }

@@ -104,8 +104,8 @@ impl Reparameterizer for QuantizeInto<'_> {
         let (weight, scales) = match entry {
             Entry::Dense { values, scales: Some(DenseScales { scales, .. }), .. } => {
                 let matrix = match &*view {
-                    View::Conv { kernel, .. } if kernel.is_empty() => Cow::Borrowed(values),
-                    view => Cow::Owned(view.to_matrix(values)),
+                    View::Conv { .. } => Cow::Borrowed(values),
+                    view @ View::Linear { .. } => Cow::Owned(view.to_matrix(values)),
                 };
                 let size = (view.rows(), view.cols());
                 (QuantizedWeight::from_dense(size, &matrix, scales), scales)
