@@ -10,6 +10,9 @@ use burn_sparse_pattern::format::Scales;
 use crate::ops::{on_cpu, tensor};
 use crate::{Activation, KernelName};
 
+/// Number of bytes that the last-level cache of most CPUs holds.
+const CACHED: usize = 32 << 20;
+
 /// Weight of integers in 8 or 4 bits and their scales, pruned or not, in the order that the CPU's kernels read. Clones share it.
 ///
 /// ```
@@ -27,12 +30,15 @@ use crate::{Activation, KernelName};
 pub struct QuantizedWeight(Arc<ByteWeight>);
 
 impl QuantizedWeight {
-    /// Rounds a packed matrix to integers of these scales.
+    /// Rounds a packed matrix to integers of these scales. `values` is the number of values of the model's weights: those of a
+    /// large model are laid out to be read from memory, those of a small one from a cache.
     ///
     /// # Panics
     /// Panics if there are fewer scales than rows.
-    pub fn from_packed(packed: &Packed, scales: &Scales) -> Self {
-        Self(Arc::new(ByteWeight::packed(packed, scales)))
+    pub fn from_packed(packed: &Packed, scales: &Scales, values: usize) -> Self {
+        let expands = values > CACHED && ByteWeight::is_better_expanded(packed);
+        let weight = if expands { ByteWeight::expanded } else { ByteWeight::packed };
+        Self(Arc::new(weight(packed, scales)))
     }
 
     /// Rounds a row-major `[rows, cols]` matrix to integers of these scales.

@@ -315,6 +315,22 @@ fn blocks_find_what_the_whole_model_finds() {
 }
 
 #[test]
+fn a_layer_that_runs_more_often_in_some_batches_is_recorded_every_time() {
+    let model = linear(24, 24, true);
+    let plan = plan(&model, &rule("shfl-bw(vector=4)", 0.5));
+    // Once for every 16 tokens.
+    let recurrent = Whole::new(|model: &Linear, x: &Tensor<2>| {
+        (0..x.dims()[0] / 16).fold(x.clone(), |x, _| model.forward(x));
+    });
+    let config = CalibrateConfig::new().with_toward_dense(0.5);
+    for order in [[16, 64, 32], [64, 32, 16]] {
+        let batches = order.map(|count| tokens(count, 24)).to_vec();
+        let found = plan.calibrate(&model, &recurrent, batches, &config, |_| ()).unwrap();
+        assert_eq!(found.weights()[0].tokens, 16 + 64 * 4 + 32 * 2, "{order:?}");
+    }
+}
+
+#[test]
 fn aiming_at_the_dense_outputs_undoes_what_earlier_layers_lost() {
     let (model, x) = (stack(), tokens(256, 24));
     let plan = plan(&model, &rule("shfl-bw(vector=4)", 0.5));

@@ -151,6 +151,35 @@ fn kernels_of_every_pattern_agree_with_exact_sums_on_every_instruction_set() {
 }
 
 #[test]
+fn weights_of_which_only_the_kept_are_stored_agree_with_exact_sums_on_every_instruction_set() {
+    for pattern in ["balanced(block=32)", "unstructured", "shfl-bw(vector=8)"] {
+        for (rows, cols) in [(1, 64), (16, 40), (31, 33), (64, 700), (97, 77), (40, 256)] {
+            for sparsity in [0.5, 0.75] {
+                let pattern: Pattern = pattern.parse().unwrap();
+                let (packed, values) = pruned(&pattern, rows, cols, sparsity);
+                for scales in [scales(&values, cols), packed.scales(Integers::Int4)] {
+                    let weight = ByteWeight::expanded(&packed, &scales);
+                    assert_eq!(weight.family(), "expanded");
+                    assert_eq!(weight.unpack(), ByteWeight::packed(&packed, &scales).unpack());
+                    let name =
+                        format!("{pattern} {rows}x{cols} {sparsity} {:?}", scales.integers());
+                    assert_agrees(&name, &weight, &values, &scales);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn half_of_the_weights_take_a_bit_for_each_and_the_kept_ones() {
+    let (rows, cols) = (64, 1024);
+    let (packed, values) = pruned(&Pattern::balanced(32), rows, cols, 0.5);
+    let weight = ByteWeight::expanded(&packed, &scales(&values, cols));
+    let least = rows * cols / 8 + packed.kept();
+    assert!((least..least + least / 10).contains(&weight.bytes()), "{} {least}", weight.bytes());
+}
+
+#[test]
 fn dense_weights_agree_with_exact_sums_on_every_instruction_set() {
     for (rows, cols) in [(1, 1), (16, 4), (31, 33), (64, 700), (97, 7)] {
         let values = noise(rows * cols, 3);
@@ -186,6 +215,8 @@ fn blocks_of_32_to_256_columns_have_scales_of_their_own() {
         assert_agrees(&name("groups"), &ByteWeight::packed(&packed, &scales), &kept, &scales);
         let weight = ByteWeight::packed(&looked_up, &scales);
         assert_agrees(&name("rows"), &weight, &rows_kept, &scales);
+        let weight = ByteWeight::expanded(&looked_up, &scales);
+        assert_agrees(&name("expanded rows"), &weight, &rows_kept, &scales);
     }
 }
 
@@ -200,12 +231,15 @@ fn extreme_values_do_not_saturate() {
         let dense = ByteWeight::dense((rows, cols), &values, &rows_scales);
         let mask = Mask::from_bytes(rows, cols, &vec![1; rows * cols]).unwrap();
         let packed = Packed::pack(&Pattern::Unstructured {}, &values, &mask, None).unwrap();
-        let looked_up = ByteWeight::packed(&packed, &rows_scales);
-        let in_levels = ByteWeight::packed(&packed, &levels);
+        let both = [&rows_scales, &levels];
+        let [looked_up, looked_up_levels] = both.map(|s| ByteWeight::packed(&packed, s));
+        let [expanded, expanded_levels] = both.map(|s| ByteWeight::expanded(&packed, s));
         for isa in ByteIsa::available() {
             // A scale of -1/128 rounds 1 to the level -127, and -1 to the level 109.
             let level = if w > 0.0 { 127.0 / 128.0 } else { -109.0 / 128.0 };
-            for (weight, w) in [(&dense, w), (&looked_up, w), (&in_levels, level)] {
+            let in_8 = [&dense, &looked_up, &expanded].map(|weight| (weight, w));
+            let in_4 = [&looked_up_levels, &expanded_levels].map(|weight| (weight, level));
+            for (weight, w) in in_8.into_iter().chain(in_4) {
                 let store = Store { bias: None, activation: Activation::None };
                 let expected = w * x[0] * cols as f32;
                 for y in run(isa, weight, &x, store) {
@@ -244,7 +278,10 @@ fn stacked_weights_compute_the_outputs_of_their_parts() {
         let [in_8, in_4] = [Integers::Int8, Integers::Int4].map(|integers| {
             packed.each_ref().map(|packed| ByteWeight::packed(packed, &packed.scales(integers)))
         });
-        for parts in [&in_8, &in_4] {
+        let expanded = [Integers::Int8, Integers::Int4].map(|integers| {
+            packed.each_ref().map(|packed| ByteWeight::expanded(packed, &packed.scales(integers)))
+        });
+        for parts in [&in_8, &in_4, &expanded[0], &expanded[1]] {
             let stacked = ByteWeight::stack(&parts.iter().collect::<Vec<_>>()).unwrap();
             let store = Store { bias: None, activation: Activation::Gelu };
             let (x, isa) = (noise(96, 5), ByteIsa::detect());

@@ -94,7 +94,12 @@ impl Remaining {
 }
 
 fn part(matrix: &Mat<f64>, rows: &[usize], cols: &[usize]) -> Mat<f64> {
-    Mat::from_fn(rows.len(), cols.len(), |i, j| matrix[(rows[i], cols[j])])
+    let mut part = Mat::zeros(rows.len(), cols.len());
+    for (at, &col) in cols.iter().enumerate() {
+        let from = matrix.col_as_slice(col);
+        part.col_as_slice_mut(at).iter_mut().zip(rows).for_each(|(to, &row)| *to = from[row]);
+    }
+    part
 }
 
 /// Drops columns until `count` are left, and returns these.

@@ -58,10 +58,15 @@ impl Damped {
         }
     }
 
-    /// Returns the part of the damped matrix that belongs to these columns.
+    /// Returns the part of the damped matrix that belongs to these columns; its lower half, above which there are zeros.
     pub(super) fn part(&self, columns: &[usize]) -> Mat<f64> {
-        let n = columns.len();
-        Mat::from_fn(n, n, |i, j| self.matrix[(columns[i], columns[j])])
+        let mut part = Mat::zeros(columns.len(), columns.len());
+        for (at, &col) in columns.iter().enumerate() {
+            let from = self.matrix.col_as_slice(col);
+            let to = &mut part.col_as_slice_mut(at)[at..];
+            to.iter_mut().zip(&columns[at..]).for_each(|(to, &row)| *to = from[row]);
+        }
+        part
     }
 }
 
@@ -71,7 +76,8 @@ pub(super) fn upper_factor_of_inverse(matrix: &Mat<f64>, par: Par) -> Vec<Vec<f6
     let n = matrix.nrows();
     // With J the reversal of rows, J H J = L Lᵀ gives H⁻¹ = (J L⁻ᵀ J)(J L⁻¹ J) = Uᵀ U with U = J L⁻¹ J, which is upper
     // triangular: no inverse is factored, which would square the error.
-    let reversed = Mat::from_fn(n, n, |i, j| matrix[(n - 1 - i, n - 1 - j)]);
+    // The factorization reads the lower half, and so does this of a symmetric matrix.
+    let reversed = Mat::from_fn(n, n, |i, j| matrix[(n - 1 - j, n - 1 - i)]);
     let factor = Factor::new(reversed, par);
     let inverse = factor.map(|factor| factor.inverse_lower(par));
     let value = |i: usize, j: usize| match &inverse {

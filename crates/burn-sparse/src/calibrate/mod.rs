@@ -18,6 +18,7 @@
 mod blocks;
 mod calibrated;
 mod config;
+mod dense_model;
 mod eliminate;
 mod error;
 mod factor;

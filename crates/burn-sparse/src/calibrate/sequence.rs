@@ -9,6 +9,7 @@ use burn_sparse_pattern::{Distribution, RowOrder};
 use faer::Mat;
 
 use super::calibrated::set_values;
+use super::dense_model::DenseModel;
 use super::factor::{Damped, threads};
 use super::gram::{Gram, Moments};
 use super::prune_weight::{Solution, Task};
@@ -28,9 +29,9 @@ impl Plan {
     /// scores, and kept weights get the values of least squares, `H[K, K]⁻¹ H[K, :] w` (see [`CalibrateConfig`]). Layers
     /// with a bias use the covariance instead of `H`, and their bias makes up for the means.
     ///
-    /// For a model of `n` blocks this takes about `2 d` passes through each block, `d` the number of distinct inputs of its
-    /// layers, twice as many where the repair aims at the dense model's outputs. It holds the states of all batches between
-    /// two blocks, `H` of one input, and the model twice.
+    /// Every block runs once for each distinct input of its layers, up to there, and once to go on; the dense block beside it,
+    /// where the repair aims at its outputs, once. Held are the states of all batches between two blocks, `H` of one input, the
+    /// inputs of the dense block up to 1 GiB, and the model twice.
     ///
     /// The plan must prune before the first step, without a ramp. `model` must not be under autodiff: use `model.valid()`.
     /// `on_step` is called after each weight, and after each block that is reconstructed.
@@ -58,7 +59,7 @@ impl Plan {
             config,
             dense: model,
             pruned: model.clone(),
-            dense_states: config.needs_dense().then(|| batches.clone()),
+            beside: config.needs_dense().then(|| DenseModel::new(blocks, model, batches.clone())),
             states: batches,
         };
         let mut found = Calibrated {
@@ -71,8 +72,8 @@ impl Plan {
         };
         let last = sites.len().saturating_sub(1);
         for (block, sites) in sites.iter().enumerate() {
-            for site in sites {
-                let gram = walk.record(block, site);
+            for (at, site) in sites.iter().enumerate() {
+                let gram = walk.record(block, &sites[at..]);
                 let values = self.prune_site(site, &gram, &walk, &mut found, &mut on_step)?;
                 walk.pruned = set_values(walk.pruned, &values);
                 found.values.extend(values);

@@ -19,6 +19,10 @@ pub(super) struct Site {
     pub(super) recorded: ParamId,
     /// `true` if the layers have a bias.
     pub(super) bias: bool,
+    /// Number of inputs that a batch has: more than one if a layer runs several times.
+    pub(super) reads: usize,
+    /// Number of elements of the first batch's inputs.
+    pub(super) size: usize,
 }
 
 /// Finds the sites of every block, by running one batch.
@@ -44,7 +48,7 @@ pub(super) fn sites<M: Module, B: Blocks<M>>(
     let mut state = batch.clone();
     for block in 0..blocks.len(model) {
         let wanted: BTreeSet<ParamId> = planned.keys().copied().collect();
-        let (next, inputs) = record_inputs(Some(wanted), || blocks.run(model, block, &state));
+        let (next, inputs) = record_inputs(wanted, || blocks.run(model, block, &state));
         state = next;
         let mut reads: BTreeMap<ParamId, Vec<usize>> = BTreeMap::new();
         for (at, input) in inputs.iter().enumerate() {
@@ -62,10 +66,11 @@ pub(super) fn sites<M: Module, B: Blocks<M>>(
             }
             together.entry((at, has_bias(index))).or_default().push(id);
         }
-        let site = |((_, bias), ids): ((Vec<usize>, bool), Vec<ParamId>)| {
+        let site = |((at, bias), ids): ((Vec<usize>, bool), Vec<ParamId>)| {
             let mut weights: Vec<usize> = ids.iter().map(|id| planned[id]).collect();
             weights.sort_unstable();
-            Site { weights, recorded: ids[0], bias }
+            let size = at.iter().map(|&at| inputs[at].elements()).sum();
+            Site { weights, recorded: ids[0], bias, reads: at.len(), size }
         };
         found.push(together.into_iter().map(site).collect());
     }

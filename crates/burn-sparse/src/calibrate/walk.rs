@@ -1,12 +1,11 @@
-use std::collections::BTreeSet;
-
 use burn::module::Module;
 use burn::tensor::Tensor;
 
+use super::dense_model::DenseModel;
 use super::gram::Gram;
 use super::sites::{Site, rows};
 use super::{Blocks, CalibrateConfig, CalibrateError};
-use crate::nn::record_inputs;
+use crate::nn::{LayerInput, record_first, record_inputs};
 
 /// Position in the forward pass: the states that the next block gets.
 pub(super) struct Walk<'a, M, B: Blocks<M>> {
@@ -14,24 +13,21 @@ pub(super) struct Walk<'a, M, B: Blocks<M>> {
     pub(super) config: &'a CalibrateConfig,
     pub(super) dense: &'a M,
     pub(super) pruned: M,
-    /// States of the dense model, if the repair aims at its outputs.
-    pub(super) dense_states: Option<Vec<B::State>>,
+    /// The dense model beside it, if the repair aims at its outputs.
+    pub(super) beside: Option<DenseModel<'a, M, B>>,
     pub(super) states: Vec<B::State>,
 }
 
 impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
-    /// Sums over the inputs of a site, in one pass through its block.
-    pub(super) fn record(&self, block: usize, site: &Site) -> Gram {
-        let inputs = |model: &M, state: &B::State| {
-            let wanted = BTreeSet::from([site.recorded]);
-            record_inputs(Some(wanted), || self.blocks.run(model, block, state)).1
-        };
+    /// Sums over the inputs of the first of `sites`, the sites of a block that are left, in one pass through it.
+    pub(super) fn record(&mut self, block: usize, sites: &[Site]) -> Gram {
+        let dense = self.beside.as_mut().map(|beside| beside.inputs(block, sites));
         let mut gram: Option<Gram> = None;
         for (at, state) in self.states.iter().enumerate() {
-            let pruned = inputs(&self.pruned, state);
-            let dense = self.dense_states.as_ref().map(|states| inputs(self.dense, &states[at]));
+            let pruned = self.inputs(block, &sites[0], state);
+            let dense = dense.as_ref().and_then(|dense| dense.get(at));
             for (at, input) in pruned.iter().enumerate() {
-                let dense = dense.as_ref().and_then(|dense| dense.get(at)).map(rows);
+                let dense = dense.and_then(|dense| dense.get(at)).map(rows);
                 for (part, chunk) in rows(input).iter().enumerate() {
                     let dense = dense.as_ref().and_then(|parts| parts.get(part));
                     let gram =
@@ -43,6 +39,15 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
         gram.unwrap_or_else(|| Gram::new(0, false))
     }
 
+    /// Returns what a site reads of one state in the pruned model.
+    fn inputs(&self, block: usize, site: &Site, state: &B::State) -> Vec<LayerInput> {
+        let run = || self.blocks.run(&self.pruned, block, state);
+        record_first(site.recorded, site.reads, run).unwrap_or_else(|| {
+            // This batch takes more steps than the first one.
+            record_inputs([site.recorded].into(), run).1
+        })
+    }
+
     /// Returns the features of states.
     pub(super) fn features(&self, states: &[B::State]) -> Result<Vec<Tensor<3>>, CalibrateError> {
         states.iter().map(|state| features(self.blocks, state)).collect()
@@ -50,13 +55,16 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
 
     /// Returns the outputs that a block aims at: those of the dense block, on the states of the pruned and of the dense model
     /// by the share of each.
-    pub(super) fn targets(&self, block: usize) -> Result<Vec<Tensor<3>>, CalibrateError> {
-        let dense =
-            |state: &B::State| features(self.blocks, &self.blocks.run(self.dense, block, state));
-        let share = self.config.toward_dense();
-        let target = |(at, state): (usize, &B::State)| {
-            let Some(states) = &self.dense_states else { return dense(state) };
-            Ok(dense(&states[at])? * share + dense(state)? * (1.0 - share))
+    pub(super) fn targets(&mut self, block: usize) -> Result<Vec<Tensor<3>>, CalibrateError> {
+        let Self { blocks, dense, config, .. } = *self;
+        let own = |state: &B::State| features(blocks, &blocks.run(dense, block, state));
+        let share = config.toward_dense();
+        let outputs = self.beside.as_mut().map(|beside| beside.outputs(block));
+        let target = |(at, state): (usize, &B::State)| match outputs {
+            None => own(state),
+            Some(outputs) => {
+                Ok(features(blocks, &outputs[at])? * share + own(state)? * (1.0 - share))
+            }
         };
         self.states.iter().enumerate().map(target).collect()
     }
@@ -66,8 +74,8 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
         for state in &mut self.states {
             *state = self.blocks.run(&self.pruned, block, state);
         }
-        for state in self.dense_states.iter_mut().flatten() {
-            *state = self.blocks.run(self.dense, block, state);
+        if let Some(beside) = &mut self.beside {
+            beside.advance(block);
         }
     }
 }

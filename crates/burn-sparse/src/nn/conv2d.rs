@@ -117,10 +117,15 @@ impl Conv2d {
     /// # Panics
     /// As [`Self::forward`].
     pub fn forward_activated(&self, input: Tensor<4>, activation: Activation) -> Tensor<4> {
-        let shape @ [.., height, width] = input.dims();
+        let shape @ [batch, _, height, width] = input.dims();
         let window = self.window([height, width]);
-        if self.groups == 1 {
-            reading_pictures(self.weight.id, &input, window);
+        if self.groups == 1 && !reading_pictures(self.weight.id, &input, window) {
+            let [height, width] = window.output([height, width]);
+            let channels = self.weight.lazy_shape()[0];
+            return Tensor::zeros(
+                [batch, channels, height, width],
+                (&input.device(), input.dtype()),
+            );
         }
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<PackedParam>() {

@@ -9,7 +9,7 @@ use burn_sparse_kernels::{
 
 use super::choices::{Call, LastChoice};
 use super::dispatch::{KernelInput, dispatched};
-use super::inputs::reading;
+use super::inputs::{not_needed, reading};
 use super::linear::Linear;
 use super::packed::{PackedParam, unpacked_once};
 use super::quantized::{QuantizedParam, multiplied};
@@ -88,7 +88,9 @@ impl Fused {
     /// Maps `[..., inputs]` to `[..., outputs of all layers]`.
     pub(super) fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let features = input.dims()[D - 1];
-        reading(self.layers.iter().map(|layer| layer.weight.id), &input);
+        if !reading(self.layers.iter().map(|layer| layer.weight.id), &input) {
+            return not_needed(&input, self.layers.iter().map(|layer| layer.dims()[1]).sum());
+        }
         let few = input.shape().num_elements() < FEW * features;
         match &self.weight {
             FusedWeight::Dense(weight) if !few => linear(input, weight.clone(), self.bias.clone()),

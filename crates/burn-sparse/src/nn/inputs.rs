@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 use burn_sparse_kernels::{Address, Window};
 
 /// Input that weights are multiplied with.
+#[derive(Clone)]
 pub(crate) struct LayerInput {
     /// Weights that read the input.
     pub(crate) weights: Vec<ParamId>,
@@ -17,6 +18,14 @@ pub(crate) struct LayerInput {
 }
 
 impl LayerInput {
+    /// Returns the number of elements.
+    pub(crate) fn elements(&self) -> usize {
+        match &self.values {
+            InputValues::Tokens(tokens) => tokens.shape().num_elements(),
+            InputValues::Pictures(pictures, _) => pictures.shape().num_elements(),
+        }
+    }
+
     /// Returns the number of columns of the matrices that read the input.
     pub(crate) fn features(&self) -> usize {
         match &self.values {
@@ -29,6 +38,7 @@ impl LayerInput {
 }
 
 /// Values of an input.
+#[derive(Clone)]
 pub(crate) enum InputValues {
     /// `[tokens, features]`.
     Tokens(Tensor<2>),
@@ -37,61 +47,100 @@ pub(crate) enum InputValues {
 }
 
 struct Recorder {
-    /// Weights whose inputs are recorded; `None` for all.
-    wanted: Option<BTreeSet<ParamId>>,
+    wanted: BTreeSet<ParamId>,
     inputs: Vec<LayerInput>,
+    /// Number of inputs after which nothing is multiplied any more.
+    enough: usize,
+    /// `true` if there were more.
+    late: bool,
 }
 
 thread_local! {
     static RECORDER: RefCell<Option<Recorder>> = const { RefCell::new(None) };
 }
 
-/// Runs `forward`, and returns its result with the inputs of the weights `wanted`, of all weights if it is `None`, in the
-/// order in which they are read. Weights that read the same tensor share one input.
+/// Runs `forward`, and returns its result with the inputs of the weights `wanted` in the order in which they are read. Weights
+/// that read the same tensor share one input.
 pub(crate) fn record_inputs<R>(
-    wanted: Option<BTreeSet<ParamId>>,
+    wanted: BTreeSet<ParamId>,
     forward: impl FnOnce() -> R,
 ) -> (R, Vec<LayerInput>) {
-    let outer = RECORDER.replace(Some(Recorder { wanted, inputs: Vec::new() }));
-    let result = forward();
-    let recorder = RECORDER.replace(outer);
-    (result, recorder.map_or_else(Vec::new, |recorder| recorder.inputs))
+    let (result, recorder) = record(wanted, usize::MAX, forward);
+    (result, recorder.inputs)
 }
 
-/// Tells the recorder of this thread, if there is one, what weights are about to read.
-pub(super) fn reading<const D: usize>(weights: impl Iterator<Item = ParamId>, input: &Tensor<D>) {
+/// Runs `forward` for the first `count` inputs of a weight alone: once they are recorded, layers put out zeros instead of
+/// multiplying. Returns `None` if the weight reads more inputs than that.
+pub(crate) fn record_first<R>(
+    wanted: ParamId,
+    count: usize,
+    forward: impl FnOnce() -> R,
+) -> Option<Vec<LayerInput>> {
+    let (_, recorder) = record(BTreeSet::from([wanted]), count, forward);
+    (!recorder.late).then_some(recorder.inputs)
+}
+
+fn record<R>(
+    wanted: BTreeSet<ParamId>,
+    enough: usize,
+    forward: impl FnOnce() -> R,
+) -> (R, Recorder) {
+    let recorder = || Recorder { wanted, inputs: Vec::new(), enough, late: false };
+    let outer = RECORDER.replace(Some(recorder()));
+    let result = forward();
+    let recorded = RECORDER.replace(outer).expect("every recording puts back what was before it");
+    (result, recorded)
+}
+
+/// Tells the recorder of this thread, if there is one, what weights are about to read. Returns `false` if their product is not
+/// needed.
+#[must_use]
+pub(super) fn reading<const D: usize>(
+    weights: impl Iterator<Item = ParamId>,
+    input: &Tensor<D>,
+) -> bool {
     RECORDER.with_borrow_mut(|recorder| {
-        let Some(recorder) = recorder else { return };
+        let Some(recorder) = recorder else { return true };
         recorder.add(weights, Address::of(input), || {
             let features = input.dims()[D - 1];
             let tokens = input.shape().num_elements() / features.max(1);
             InputValues::Tokens(input.clone().reshape([tokens, features]))
-        });
-    });
+        })
+    })
 }
 
-/// Tells the recorder of this thread, if there is one, what a convolution is about to read.
-pub(super) fn reading_pictures(weight: ParamId, input: &Tensor<4>, window: Window) {
+/// Tells the recorder of this thread, if there is one, what a convolution is about to read. Returns `false` if its product is not
+/// needed.
+#[must_use]
+pub(super) fn reading_pictures(weight: ParamId, input: &Tensor<4>, window: Window) -> bool {
     RECORDER.with_borrow_mut(|recorder| {
-        let Some(recorder) = recorder else { return };
+        let Some(recorder) = recorder else { return true };
         let pictures = || InputValues::Pictures(input.clone(), window);
         // Other convolutions may take other windows of the same images.
-        recorder.add(std::iter::once(weight), None, pictures);
-    });
+        recorder.add(std::iter::once(weight), None, pictures)
+    })
+}
+
+/// Returns what stands for a product of this many outputs that is not needed.
+pub(super) fn not_needed<const D: usize>(input: &Tensor<D>, outputs: usize) -> Tensor<D> {
+    let mut shape = input.shape();
+    shape[D - 1] = outputs;
+    Tensor::zeros(shape, (&input.device(), input.dtype()))
 }
 
 impl Recorder {
+    /// Records an input if it is wanted. Returns `true` if more are to come.
     fn add(
         &mut self,
         weights: impl Iterator<Item = ParamId>,
         address: Option<Address>,
         values: impl FnOnce() -> InputValues,
-    ) {
-        let wanted = |id: &ParamId| self.wanted.as_ref().is_none_or(|wanted| wanted.contains(id));
-        let weights: Vec<ParamId> = weights.filter(wanted).collect();
+    ) -> bool {
+        let weights: Vec<ParamId> = weights.filter(|id| self.wanted.contains(id)).collect();
         if weights.is_empty() {
-            return;
+            return self.inputs.len() < self.enough;
         }
+        let full = self.inputs.len() == self.enough;
         let same = |input: &&mut LayerInput| address.is_some() && input.address == address;
         match self.inputs.iter_mut().find(same) {
             // A fused layer that falls apart reads once as a whole, and once for every part.
@@ -100,7 +149,9 @@ impl Recorder {
                 let new: Vec<ParamId> = new.collect();
                 input.weights.extend(new);
             }
+            None if full => self.late = true,
             None => self.inputs.push(LayerInput { weights, values: values(), address }),
         }
+        self.inputs.len() < self.enough
     }
 }

@@ -10,7 +10,7 @@ use burn_sparse_kernels::{
 
 use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
-use super::inputs::reading;
+use super::inputs::{not_needed, reading};
 use super::packed::PackedParam;
 use super::quantized::{QuantizedParam, multiplied};
 
@@ -120,7 +120,9 @@ impl Linear {
             KernelName,
         ) -> Tensor<D>,
     ) -> Tensor<D> {
-        reading(std::iter::once(self.weight.id), &input);
+        if !reading(std::iter::once(self.weight.id), &input) {
+            return not_needed(&input, self.dims()[1]);
+        }
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
             && !input.is_autodiff()

@@ -83,7 +83,7 @@ pub use burn::nn::*;
 pub use burn_sparse_kernels::{Activation, activate};
 pub use dispatch::{Dispatched, KernelInput, record_dispatch};
 pub use embedding::{Embedding, EmbeddingConfig};
-pub(crate) use inputs::{InputValues, LayerInput, record_inputs};
+pub(crate) use inputs::{InputValues, LayerInput, record_first, record_inputs};
 pub use linear::{Linear, LinearConfig};
 pub(crate) use packed::PackInto;
 pub use packed::PackedParam;

@@ -78,12 +78,18 @@ fn view_in_bytes(entry: &Entry) -> Option<Cow<'_, View>> {
 /// Replaces weights by those in 8 or 4 bits, by path. Weights that do not [run so](runs_in_bytes) stay as they are.
 pub(crate) struct QuantizeInto<'a> {
     entries: &'a BTreeMap<String, Entry>,
+    /// Number of values of all weights.
+    values: usize,
 }
 
 impl<'a> QuantizeInto<'a> {
     /// Quantizes the weights of those entries that have scales.
     pub(crate) fn new(entries: &'a BTreeMap<String, Entry>) -> Self {
-        Self { entries }
+        let values = entries.values().map(|entry| match entry {
+            Entry::Dense { values, .. } => values.len(),
+            Entry::Packed(PackedEntry { packed, .. }) => packed.kept(),
+        });
+        Self { entries, values: values.sum() }
     }
 }
 
@@ -111,7 +117,7 @@ impl Reparameterizer for QuantizeInto<'_> {
                 (QuantizedWeight::from_dense(size, &matrix, scales), scales)
             }
             Entry::Packed(PackedEntry { packed, scales: Some(scales), .. }) => {
-                (QuantizedWeight::from_packed(packed, scales), scales)
+                (QuantizedWeight::from_packed(packed, scales, self.values), scales)
             }
             _ => return (param, None),
         };

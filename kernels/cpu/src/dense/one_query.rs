@@ -15,8 +15,8 @@ pub(super) struct OneQuery<'a> {
     pub(super) context: &'a mut [f32],
 }
 
-/// Vectors of the context whose sums are kept in registers together: fewer would wait for each other's additions.
-const SUMS: usize = 4;
+/// Vectors of the query, or of the context, that are kept in registers together.
+const PARTS: usize = 4;
 
 impl Work for OneQuery<'_> {
     type Output = ();
@@ -30,43 +30,109 @@ impl Work for OneQuery<'_> {
             assert!(width > 0 && (keys - 1) * vectors.stride + width <= vectors.values.len());
         }
         assert!(context.len() == width);
+        let strides = (key.stride, value.stride);
         // SAFETY: the slices hold all vectors, as asserted; the instruction set is guaranteed by the caller.
         unsafe {
             for first in (0..keys).step_by(S::LANES) {
                 let count = S::LANES.min(keys - first);
                 let mut products = [S::zero(); 16];
-                for (at, sum) in products.iter_mut().enumerate().take(count) {
-                    let key = key.values.as_ptr().add((first + at) * key.stride);
-                    for from in (0..width).step_by(S::LANES) {
-                        let lanes = S::LANES.min(width - from);
-                        let query = S::load_first(query.as_ptr().add(from), lanes);
-                        *sum = S::fma(query, S::load_first(key.add(from), lanes), *sum);
+                for from in (0..width).step_by(PARTS * S::LANES) {
+                    let query = query.as_ptr().add(from);
+                    let key = key.values.as_ptr().add(first * key.stride + from);
+                    let lanes = lanes::<S>(width - from);
+                    if lanes[PARTS - 1] == S::LANES {
+                        multiply::<S, true>(query, key, strides.0, lanes, &mut products, count);
+                    } else {
+                        multiply::<S, false>(query, key, strides.0, lanes, &mut products, count);
                     }
                 }
                 S::store_first(row.as_mut_ptr().add(first), S::sums(&products), count);
             }
             Softmax { row: &mut *row, padding, scale, masked }.run::<S>();
-            for from in (0..width).step_by(SUMS * S::LANES) {
-                let lanes: [usize; SUMS] = std::array::from_fn(|at| {
-                    S::LANES.min(width.saturating_sub(from + at * S::LANES))
-                });
-                let mut sums = [S::zero(); SUMS];
-                for (at, &weight) in row.iter().enumerate() {
-                    let value = value.values.as_ptr().add(at * value.stride + from);
-                    let weight = S::splat(weight);
-                    for (part, sum) in sums.iter_mut().enumerate() {
-                        if lanes[part] > 0 {
-                            let value = S::load_first(value.add(part * S::LANES), lanes[part]);
-                            *sum = S::fma(weight, value, *sum);
-                        }
+            for from in (0..width).step_by(PARTS * S::LANES) {
+                let (to, value) = (context.as_mut_ptr().add(from), value.values.as_ptr().add(from));
+                let lanes = lanes::<S>(width - from);
+                if lanes[PARTS - 1] == S::LANES {
+                    mean::<S, true>(row, value, strides.1, lanes, to);
+                } else {
+                    mean::<S, false>(row, value, strides.1, lanes, to);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the number of floats of each of the next vectors, of `left`.
+#[inline(always)]
+fn lanes<S: Simd>(left: usize) -> [usize; PARTS] {
+    std::array::from_fn(|part| S::LANES.min(left.saturating_sub(part * S::LANES)))
+}
+
+/// Loads a vector of which `count` floats are there: all of them if `WHOLE`.
+#[inline(always)]
+unsafe fn load<S: Simd, const WHOLE: bool>(from: *const f32, count: usize) -> S::F {
+    // SAFETY: guaranteed by the caller.
+    unsafe { if WHOLE { S::load(from) } else { S::load_first(from, count) } }
+}
+
+/// Adds the products of the query's next vectors with those of `count` keys.
+#[inline(always)]
+unsafe fn multiply<S: Simd, const WHOLE: bool>(
+    query: *const f32,
+    key: *const f32,
+    stride: usize,
+    lanes: [usize; PARTS],
+    products: &mut [S::F; 16],
+    count: usize,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut of_query = [S::zero(); PARTS];
+        for part in 0..PARTS {
+            if WHOLE || lanes[part] > 0 {
+                of_query[part] = load::<S, WHOLE>(query.add(part * S::LANES), lanes[part]);
+            }
+        }
+        for (at, sum) in products.iter_mut().enumerate().take(count) {
+            let key = key.add(at * stride);
+            for part in 0..PARTS {
+                if WHOLE || lanes[part] > 0 {
+                    let of_key = load::<S, WHOLE>(key.add(part * S::LANES), lanes[part]);
+                    *sum = S::fma(of_query[part], of_key, *sum);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the weighted mean of the next vectors of all values.
+#[inline(always)]
+unsafe fn mean<S: Simd, const WHOLE: bool>(
+    weights: &[f32],
+    value: *const f32,
+    stride: usize,
+    lanes: [usize; PARTS],
+    to: *mut f32,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        // Those of every second value, which do not wait for the others.
+        let mut sums = [[S::zero(); PARTS]; 2];
+        for (pair, weights) in weights.chunks(2).enumerate() {
+            for (at, &weight) in weights.iter().enumerate() {
+                let (weight, value) = (S::splat(weight), value.add((2 * pair + at) * stride));
+                for part in 0..PARTS {
+                    if WHOLE || lanes[part] > 0 {
+                        let value = load::<S, WHOLE>(value.add(part * S::LANES), lanes[part]);
+                        sums[at][part] = S::fma(weight, value, sums[at][part]);
                     }
                 }
-                for (part, sum) in sums.into_iter().enumerate() {
-                    if lanes[part] > 0 {
-                        let to = context.as_mut_ptr().add(from + part * S::LANES);
-                        S::store_first(to, sum, lanes[part]);
-                    }
-                }
+            }
+        }
+        for part in 0..PARTS {
+            if WHOLE || lanes[part] > 0 {
+                let sum = S::add(sums[0][part], sums[1][part]);
+                S::store_first(to.add(part * S::LANES), sum, lanes[part]);
             }
         }
     }

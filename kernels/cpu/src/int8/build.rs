@@ -1,13 +1,18 @@
 //! Weights of integers from packed or dense ones.
 
-use burn_sparse_pattern::format::{Integers, Scales};
+use burn_sparse_pattern::format::{Integers, Scales, level_code};
 use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
 use half::bf16;
 
-use super::dots::{ByteIsa, CHUNK, HALF, QUAD, STRETCH};
+use super::dots::{ByteIsa, CHUNK, HALF, QUAD, QUAD_BYTES, STRETCH};
+use super::expanded::flipped;
 use super::quads::{Quad, Quads};
-use super::weight::{ByteWeight, Form, Kept, NO_ROW, Unit, Window, places};
+use super::weight::{ByteWeight, Expanded, Form, Kept, NO_ROW, Unit, Window, places};
 use crate::layout::TILE_ROWS;
+
+/// Share of kept weights from which a bit for each weight takes less memory than an index for each kept one, so much less that reading
+/// all columns pays.
+const EXPANDED: f64 = 0.4;
 
 /// Most rows of a unit.
 const MOST_ROWS: usize = 2 * TILE_ROWS;
@@ -44,6 +49,72 @@ impl ByteWeight {
             _ => kept(shape, scales, TILE_ROWS, &rows(packed)),
         }
     }
+
+    /// Returns `true` if [`Self::expanded`] is faster than [`Self::packed`] on this CPU when few tokens are multiplied by weights
+    /// that no cache holds.
+    pub fn is_better_expanded(packed: &Packed) -> bool {
+        let grouped = matches!(packed, Packed::Grouped(packed) if fits(packed.vector()));
+        let kept = packed.kept() as f64 / (packed.rows() * packed.cols()) as f64;
+        !grouped && kept >= EXPANDED && ByteIsa::detect().expands()
+    }
+
+    /// As [`Self::packed`], stored as a bit for every weight that says whether it is kept, and the kept weights.
+    ///
+    /// # Panics
+    /// As [`Self::packed`].
+    pub fn expanded(packed: &Packed, scales: &Scales) -> Self {
+        let (rows, cols) = (packed.rows(), packed.cols());
+        let mut build = Build::new(cols, scales);
+        let all: Vec<u32> = (0..rows as u32).collect();
+        for rows in all.chunks(MOST_ROWS) {
+            let unit = build.unit(rows.len().div_ceil(TILE_ROWS));
+            build.steps(unit, cols.div_ceil(QUAD));
+            for (lane, &row) in rows.iter().enumerate() {
+                build.lanes[unit.strip + lane / TILE_ROWS][lane % TILE_ROWS] = row;
+            }
+        }
+        packed.visit(|row, col, value| {
+            let unit = build.units[row / MOST_ROWS];
+            build.put(unit, row % MOST_ROWS, (col / QUAD, col % QUAD), col, value);
+        });
+        let in_codes = scales.integers() == Integers::Int4;
+        let expanded = expanded(&std::mem::take(&mut build.quads), &build.units, in_codes);
+        build.finish((rows, cols), Form::Expanded(expanded))
+    }
+}
+
+/// Stores the weights of quads that are not zero, as the expanding kernel reads them.
+fn expanded(quads: &[Quad], units: &[Unit], in_codes: bool) -> Expanded {
+    let mask = |quad: &Quad| {
+        let kept = |mask: u64, (at, &byte): (usize, &i8)| mask | u64::from(byte != 0) << at;
+        quad.0.iter().enumerate().fold(0, kept)
+    };
+    let masks = quads.iter().map(mask).collect();
+    let codes: [u8; 256] = std::array::from_fn(|byte| level_code(byte as u8 as i8));
+    let (mut kept, mut starts) = (Vec::new(), Vec::new());
+    for (at, unit) in units.iter().enumerate() {
+        starts.push(kept.len());
+        let end = units.get(at + 1).map_or(quads.len(), |next| next.first);
+        for strips in quads[unit.first..end].chunks(unit.strips) {
+            let first = kept.len();
+            for (strip, quad) in strips.iter().enumerate() {
+                let bytes = quad.0.iter().filter(|byte| **byte != 0);
+                if !in_codes {
+                    kept.extend(bytes.map(|&byte| flipped(byte)));
+                    continue;
+                }
+                for (at, &level) in bytes.enumerate() {
+                    if first + at == kept.len() {
+                        kept.push(0);
+                    }
+                    kept[first + at] |= codes[usize::from(level as u8)] << (4 * strip);
+                }
+            }
+        }
+    }
+    starts.push(kept.len());
+    kept.resize(kept.len() + QUAD_BYTES, 0);
+    Expanded { masks, starts, kept }
 }
 
 /// Returns `true` if groups of so many rows fill strips, or fill one together.

@@ -35,7 +35,7 @@ impl<Q: Stored> ByteWork for Multiply<'_, Q> {
 
 impl<Q: Stored> Multiply<'_, Q> {
     #[inline(always)]
-    unsafe fn unit<D: Dots, const STRIPS: usize>(&self, unit: &Unit) {
+    pub(super) unsafe fn unit<D: Dots, const STRIPS: usize>(&self, unit: &Unit) {
         let n = self.inputs.count();
         let mut token = 0;
         while token < n {

@@ -1,6 +1,6 @@
 //! Quads of weights, in 8 or in 4 bits.
 
-use burn_sparse_pattern::format::level_code;
+use burn_sparse_pattern::format::{LEVELS, level_code};
 
 use super::dots::{Dots, QUAD_BYTES, level};
 
@@ -15,6 +15,13 @@ pub(super) struct Quad(pub(super) [i8; QUAD_BYTES]);
 #[repr(align(32))]
 pub(super) struct HalfQuad([u8; QUAD_BYTES / 2]);
 
+/// A quad of levels, in 8 bits each.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Levels(
+    #[expect(dead_code, reason = "kernels read it through pointers")] [i8; QUAD_BYTES],
+);
+
 /// All quads of a weight.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Quads {
@@ -22,11 +29,14 @@ pub(super) enum Quads {
     Codes(Vec<HalfQuad>),
 }
 
-/// A quad as it is stored.
-pub(super) trait Stored: Copy + 'static {
+/// What the scales of weights belong to.
+pub(super) trait InBlocks: 'static {
     /// `true` if every block of columns has scales of its own.
     const IN_BLOCKS: bool;
+}
 
+/// A quad as it is stored.
+pub(super) trait Stored: InBlocks + Copy {
     /// Adds to the sum of every row the products of its quad.
     ///
     /// # Safety
@@ -34,9 +44,11 @@ pub(super) trait Stored: Copy + 'static {
     unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums;
 }
 
-impl Stored for Quad {
+impl InBlocks for Quad {
     const IN_BLOCKS: bool = false;
+}
 
+impl Stored for Quad {
     #[inline(always)]
     unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
         // SAFETY: guaranteed by the caller.
@@ -44,13 +56,34 @@ impl Stored for Quad {
     }
 }
 
-impl Stored for HalfQuad {
+impl InBlocks for HalfQuad {
     const IN_BLOCKS: bool = true;
+}
 
+impl Stored for HalfQuad {
     #[inline(always)]
     unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
         // SAFETY: guaranteed by the caller.
         unsafe { D::dot_codes(sums, inputs, weights.cast()) }
+    }
+}
+
+impl InBlocks for Levels {
+    const IN_BLOCKS: bool = true;
+}
+
+impl Stored for Levels {
+    #[inline(always)]
+    unsafe fn dot<D: Dots>(sums: D::Sums, inputs: D::Bytes, weights: *const Self) -> D::Sums {
+        // SAFETY: guaranteed by the caller.
+        unsafe { D::dot(sums, inputs, weights.cast()) }
+    }
+}
+
+impl Levels {
+    /// Returns the level of a code in the lower half of a byte.
+    pub(super) fn of(code: u8) -> i8 {
+        LEVELS[usize::from(code & 0xf)]
     }
 }
 

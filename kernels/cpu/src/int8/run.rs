@@ -5,7 +5,7 @@ use super::inputs::{Inputs, quantize, stretches, stride};
 use super::quads::{Quads, Stored};
 use super::store::{Reorder, Target};
 use super::weight::{ByteWeight, Form};
-use super::{dense, kept};
+use super::{dense, expanded, kept};
 use crate::Store;
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, with_scratch};
@@ -130,6 +130,16 @@ fn multiply_quads<Q: Stored>(
 ) {
     match &weight.form {
         Form::Dense => dispatch(isa, dense::Multiply { weight, quads, units, inputs, target }),
+        Form::Expanded(expanded) => {
+            // Out here: a closure is not compiled for the instruction set.
+            with_scratch(expanded::scratch(weight), |scratch| {
+                let quads = scratch.as_mut_ptr().cast();
+                dispatch(
+                    isa,
+                    expanded::Multiply { weight, expanded, units, inputs, target, quads },
+                );
+            });
+        }
         Form::Kept(kept) => {
             dispatch(isa, kept::Multiply { weight, quads, kept, units, inputs, target });
         }

@@ -2,7 +2,7 @@ use half::bf16;
 
 use super::dots::{ByteWork, CHUNK, Dots, STRETCH};
 use super::inputs::Inputs;
-use super::quads::Stored;
+use super::quads::{InBlocks, Stored};
 use super::weight::{ByteWeight, NO_ROW, Unit};
 use crate::Store;
 use crate::layout::TILE_ROWS;
@@ -20,7 +20,7 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
     /// # Safety
     /// Same as for [`Dots`].
     #[inline(always)]
-    pub(super) unsafe fn add<D: Dots, Q: Stored, const CHAINS: usize>(
+    pub(super) unsafe fn add<D: Dots, Q: InBlocks, const CHAINS: usize>(
         &mut self,
         sums: &[[[D::Sums; STRIPS]; T]; CHAINS],
         weight: &ByteWeight,

@@ -1,5 +1,6 @@
-use super::dots::{CHUNK, QUAD};
-use super::weight::{ByteWeight, Form, NO_ROW};
+use super::dots::{CHUNK, QUAD, QUAD_BYTES};
+use super::expanded::{Bytes, Codes, Kept};
+use super::weight::{ByteWeight, Expanded, Form, NO_ROW, Unit};
 use crate::layout::TILE_ROWS;
 
 impl ByteWeight {
@@ -30,15 +31,18 @@ impl ByteWeight {
 
     /// Calls `each(row, column, byte, scale)` for every byte that is not zero.
     fn entries(&self, mut each: impl FnMut(usize, usize, i8, f32)) {
-        for at in 0..self.units.len() {
+        for (at, &unit) in self.units.iter().enumerate() {
+            let expanded = self.spread(at, unit);
             self.steps(at, |step, chunk| {
-                let unit = self.units[at];
                 for strip in 0..unit.strips {
-                    let quad = unit.first + step * unit.strips + strip;
+                    let quad = step * unit.strips + strip;
                     for place in 0..TILE_ROWS * QUAD {
                         let (lane, slot) = (place / QUAD, place % QUAD);
                         let row = self.lanes[unit.strip + strip][lane];
-                        let weight = self.quads.weight(quad, place);
+                        let weight = match &expanded {
+                            Some(quads) => quads[quad][place],
+                            None => self.quads.weight(unit.first + quad, place),
+                        };
                         if row != NO_ROW && weight != 0 {
                             let col = self.column(at, step, chunk, lane, slot);
                             let scale = self.scale(unit.strip + strip, lane, col);
@@ -48,6 +52,18 @@ impl ByteWeight {
                 }
             });
         }
+    }
+
+    /// Returns the quads of a unit of which only the kept weights are stored.
+    fn spread(&self, at: usize, unit: Unit) -> Option<Vec<[i8; QUAD_BYTES]>> {
+        let Form::Expanded(expanded) = &self.form else { return None };
+        let steps = self.cols.div_ceil(QUAD);
+        Some(match (self.is_int4(), unit.strips) {
+            (false, 1) => expanded.quads::<Bytes, 1>(at, unit, steps),
+            (false, _) => expanded.quads::<Bytes, 2>(at, unit, steps),
+            (true, 1) => expanded.quads::<Codes, 1>(at, unit, steps),
+            (true, _) => expanded.quads::<Codes, 2>(at, unit, steps),
+        })
     }
 
     /// Returns the scale of a weight.
@@ -60,7 +76,9 @@ impl ByteWeight {
     /// Calls `each(step, chunk)` for every step of a unit.
     fn steps(&self, unit: usize, mut each: impl FnMut(usize, usize)) {
         match &self.form {
-            Form::Dense => (0..self.cols.div_ceil(QUAD)).for_each(|step| each(step, 0)),
+            Form::Dense | Form::Expanded(_) => {
+                (0..self.cols.div_ceil(QUAD)).for_each(|step| each(step, 0))
+            }
             Form::Kept(kept) => {
                 let offsets = &kept.offsets[unit * self.chunks()..][..=self.chunks()];
                 for (chunk, ends) in offsets.windows(2).enumerate() {
@@ -72,12 +90,26 @@ impl ByteWeight {
 
     fn column(&self, unit: usize, step: usize, chunk: usize, lane: usize, slot: usize) -> usize {
         match &self.form {
-            Form::Dense => step * QUAD + slot,
+            Form::Dense | Form::Expanded(_) => step * QUAD + slot,
             Form::Kept(kept) => {
                 let step = kept.offsets[unit * self.chunks()] as usize + step;
                 let group = step * kept.period + lane % kept.period;
                 chunk * CHUNK + usize::from(kept.index[group * QUAD + slot])
             }
         }
+    }
+}
+
+impl Expanded {
+    /// Returns the quads of a unit of so many steps.
+    fn quads<K: Kept, const STRIPS: usize>(
+        &self,
+        at: usize,
+        unit: Unit,
+        steps: usize,
+    ) -> Vec<[i8; QUAD_BYTES]> {
+        let mut left = self.steps::<K, STRIPS>(at, &unit);
+        // SAFETY: a unit has as many steps.
+        (0..steps).flat_map(|_| unsafe { left.quads() }).collect()
     }
 }

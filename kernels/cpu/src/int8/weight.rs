@@ -37,8 +37,21 @@ pub struct ByteWeight {
 pub(super) enum Form {
     /// All of them: a step is four columns.
     Dense,
+    /// All of them, with weights of which only those that are kept are stored; there are no quads.
+    Expanded(Expanded),
     /// Those of kept columns: a step is four kept columns of a chunk.
     Kept(Kept),
+}
+
+/// Weights that are not zero, and where they are.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Expanded {
+    /// A bit for every weight of every quad, in the order of quads.
+    pub(super) masks: Vec<u64>,
+    /// First byte of every unit, and the end.
+    pub(super) starts: Vec<usize>,
+    /// Kept weights, followed by as many bytes as a quad has.
+    pub(super) kept: Vec<u8>,
 }
 
 /// Kept columns of groups of rows. A strip holds `period` groups: lane `i` belongs to group `i % period`.
@@ -121,13 +134,18 @@ impl ByteWeight {
 
     /// Returns the number of multiply-adds per token, with padding.
     pub fn work(&self) -> usize {
-        self.quads.len() * QUAD_BYTES
+        let quads = match &self.form {
+            Form::Expanded(expanded) => expanded.masks.len(),
+            Form::Dense | Form::Kept(_) => self.quads.len(),
+        };
+        quads * QUAD_BYTES
     }
 
     /// Returns the number of bytes that a token reads.
     pub fn bytes(&self) -> usize {
         let places = match &self.form {
             Form::Dense => 0,
+            Form::Expanded(expanded) => 8 * expanded.masks.len() + expanded.kept.len(),
             Form::Kept(kept) => kept.index.len() + kept.windows.len() + 4 * kept.offsets.len(),
         };
         places
@@ -144,6 +162,7 @@ impl ByteWeight {
     pub fn family(&self) -> &'static str {
         match &self.form {
             Form::Dense => "dense",
+            Form::Expanded(_) => "expanded",
             Form::Kept(kept) if kept.period < TILE_ROWS => "grouped",
             Form::Kept(_) => "look-up",
         }
@@ -155,7 +174,8 @@ impl ByteWeight {
         let (first, rest) = parts.split_first()?;
         let mut all = (*first).clone();
         for part in rest {
-            let (rows, strips, quads) = (all.rows as u32, all.lanes.len(), all.quads.len());
+            let (rows, strips) = (all.rows as u32, all.lanes.len());
+            let mut quads = all.quads.len();
             if (part.cols, part.block) != (all.cols, all.block) {
                 return None;
             }
@@ -166,6 +186,14 @@ impl ByteWeight {
             }
             match (&mut all.form, &part.form) {
                 (Form::Dense, Form::Dense) => {}
+                (Form::Expanded(all), Form::Expanded(part)) => {
+                    quads = all.masks.len();
+                    all.masks.extend(&part.masks);
+                    let bytes = all.starts.pop()?;
+                    all.kept.truncate(bytes);
+                    all.kept.extend(&part.kept);
+                    all.starts.extend(part.starts.iter().map(|at| at + bytes));
+                }
                 (Form::Kept(all), Form::Kept(part)) if all.period == part.period => {
                     let steps = all.offsets.pop()?;
                     all.index.extend(&part.index);

@@ -66,6 +66,8 @@ pub(crate) trait Dots: Copy + 'static {
     const WAITS: bool;
     /// `true` if inputs are found faster in half a table.
     const HALVES: bool = false;
+    /// `true` if kept weights are spread over the places of a mask by an instruction.
+    const EXPANDS: bool = false;
 
     unsafe fn zero() -> Self::Sums;
     /// Returns the sums before the first product, given the sum of every row's weights: sets whose
@@ -99,6 +101,32 @@ pub(crate) trait Dots: Copy + 'static {
     /// As [`Self::dot`], with weights that are levels, of which memory has the codes: byte `i` holds those of weights `i` and
     /// `i` + 32.
     unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums;
+    /// As [`Self::dot`], with weights in a register.
+    #[inline(always)]
+    unsafe fn dot_bytes(
+        _sums: Self::Sums,
+        _inputs: Self::Bytes,
+        _weights: Self::Bytes,
+    ) -> Self::Sums {
+        unreachable!("this set does not expand")
+    }
+    /// Returns a quad with the bytes at `from`, one after the other, at the places of `mask`, and zeros elsewhere, for sets with
+    /// [`Self::EXPANDS`]. Reads [`QUAD_BYTES`] bytes, whose sign bits are flipped: to flip them back keeps the compiler from
+    /// expanding bytes of memory, which takes Zen 5 twice as long.
+    #[inline(always)]
+    unsafe fn expand(_mask: u64, _from: *const u8) -> Self::Bytes {
+        unreachable!("this set does not expand")
+    }
+    /// As [`Self::expand`], with the levels of the codes in the lower or `upper` halves of the bytes.
+    #[inline(always)]
+    unsafe fn expand_codes(_mask: u64, _from: *const u8, _upper: bool) -> Self::Bytes {
+        unreachable!("this set does not expand")
+    }
+    /// Writes [`QUAD_BYTES`] bytes, for sets with [`Self::EXPANDS`].
+    #[inline(always)]
+    unsafe fn store(_bytes: Self::Bytes, _to: *mut i8) {
+        unreachable!("this set does not expand")
+    }
 
     /// Writes 16 floats times `inverse`, rounded to the nearest integer, plus the offset of the set.
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8);
@@ -155,6 +183,7 @@ impl ByteIsa {
                 && is_x86_feature_detected!("avx512vnni")
                 && is_x86_feature_detected!("avx512vbmi")
                 && is_x86_feature_detected!("avx512vbmi2")
+                && is_x86_feature_detected!("popcnt")
             {
                 found.push(Self(Set::Vnni));
             }
@@ -198,6 +227,18 @@ impl ByteIsa {
         dispatch(self, Halves)
     }
 
+    /// Returns `true` if kept weights are spread over the places of a mask by an instruction.
+    pub(super) fn expands(self) -> bool {
+        struct Expands;
+        impl ByteWork for Expands {
+            type Output = bool;
+            unsafe fn run<D: Dots>(self) -> bool {
+                D::EXPANDS
+            }
+        }
+        dispatch(self, Expands)
+    }
+
     /// Returns the name as kernels' names have it.
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -230,7 +271,7 @@ pub(crate) trait ByteWork {
 pub(crate) fn dispatch<W: ByteWork>(isa: ByteIsa, work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(
-        enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi,avx512vbmi2,avx2,fma"
+        enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi,avx512vbmi2,avx2,fma,popcnt"
     )]
     fn vnni<W: ByteWork>(work: W) -> W::Output {
         // SAFETY: this function's features are the ones `Vnni` uses.

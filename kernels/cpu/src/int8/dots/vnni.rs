@@ -20,6 +20,7 @@ impl Dots for Vnni {
     type Index = __m512i;
     const TOKENS: usize = 8;
     const WAITS: bool = true;
+    const EXPANDS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self::Sums {
@@ -92,6 +93,35 @@ impl Dots for Vnni {
             let both = _mm512_and_si512(both, _mm512_set1_epi8(0xf));
             _mm512_dpbusd_epi32(sums, inputs, _mm512_shuffle_epi8(levels, both))
         }
+    }
+    #[inline(always)]
+    unsafe fn dot_bytes(sums: Self::Sums, inputs: Self::Bytes, weights: Self::Bytes) -> Self::Sums {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_dpbusd_epi32(sums, inputs, weights) }
+    }
+    #[inline(always)]
+    unsafe fn expand(mask: u64, from: *const u8) -> Self::Bytes {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let sign = _mm512_set1_epi8(-128);
+            _mm512_maskz_expand_epi8(mask, _mm512_xor_si512(_mm512_loadu_si512(from.cast()), sign))
+        }
+    }
+    #[inline(always)]
+    unsafe fn expand_codes(mask: u64, from: *const u8, upper: bool) -> Self::Bytes {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let levels = _mm512_broadcast_i32x4(_mm_loadu_si128(LEVELS.as_ptr().cast()));
+            let codes = _mm512_loadu_si512(from.cast());
+            let codes = if upper { _mm512_srli_epi16::<4>(codes) } else { codes };
+            let codes = _mm512_and_si512(codes, _mm512_set1_epi8(0xf));
+            _mm512_maskz_expand_epi8(mask, _mm512_shuffle_epi8(levels, codes))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(bytes: Self::Bytes, to: *mut i8) {
+        // SAFETY: as in `zero`.
+        unsafe { _mm512_storeu_si512(to.cast(), bytes) }
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
