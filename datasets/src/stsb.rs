@@ -1,5 +1,6 @@
 //! STS-B: pairs of English sentences with their similarity (Cer et al., 2017), `stsb/stsb-en-{train,dev,test}.csv`.
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::DatasetError;
@@ -38,6 +39,8 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
         Part::Test => "test",
     };
     let file = format!("stsb-en-{part}.csv");
+    // Without a folder, the current one may be it.
+    let given = folder.is_some();
     let folder = folder.unwrap_or(Path::new("."));
     let places = [folder.join("stsb").join(&file), folder.join(&file)];
     let Some(path) = places.into_iter().find(|path| path.is_file()) else {
@@ -45,8 +48,10 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
             dataset: "STS-B",
             files: vec![file],
             folder: folder.into(),
-            found: ": get it from github.com/PhilipMay/stsb-multi-mt (data), and name its folder with --data-dir"
-                .into(),
+            found: format!(
+                " or its folder stsb: get it from github.com/PhilipMay/stsb-multi-mt (data){}",
+                if given { "" } else { ", and name its folder with --data-dir" }
+            ),
         });
     };
     read(&path)
@@ -63,10 +68,9 @@ pub fn read(path: &Path) -> Result<Vec<Pair>, DatasetError> {
         found,
         expected: "two sentences and a number from 0 to 5".into(),
     };
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .from_path(path)
-        .map_err(|error| content(error.to_string()))?;
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(
+        File::open(path).map_err(|source| DatasetError::Read { path: path.into(), source })?,
+    );
     let mut pairs = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| content(error.to_string()))?;

@@ -53,7 +53,7 @@ def main() -> None:
             ),
         }
         if options.compare:
-            page.get_by_role("button", name="Compare with dense weights").click()
+            page.get_by_role("button", name="Compare with dense floats").click()
             finished(page, "compared")
         for name in ["status", "kernels", "speedup"]:
             found[name] = page.locator(f"#{name}").inner_text()

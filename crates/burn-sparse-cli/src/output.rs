@@ -3,9 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use burn_sparse::calibrate::{CalibratedBlock, CalibratedWeight, CalibrationStep};
 use burn_sparse::measure::{LayerReport, Predicted};
+use burn_sparse::nn::KernelInput;
 use burn_sparse_run::Metric;
 use burn_sparse_run::run::{EpochReport, Observer, Phase, StepTimes, StepTraffic};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -29,8 +31,15 @@ fn interrupted() -> &'static Arc<AtomicBool> {
 /// Shows the progress of a run: a bar on a terminal, and one line per epoch.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    /// `true` if the bar is drawn, from the first step on.
+    draws: bool,
     epochs: bool,
+    /// Last line about a step, where there is no bar.
+    told: Instant,
 }
+
+/// Time between two lines about steps, where there is no bar.
+const QUIET: Duration = Duration::from_secs(30);
 
 impl Progress {
     /// Shows the progress of many runs, without a line per epoch.
@@ -42,10 +51,9 @@ impl Progress {
 
     /// Shows the progress of a run that several ranks train together, on rank 0.
     pub(crate) fn of_rank(rank: usize) -> Self {
-        let progress = Self::new();
-        if rank > 0 {
-            progress.bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
+        let mut progress = Self::new();
+        progress.draws &= rank == 0;
+        progress.epochs = rank == 0;
         progress
     }
 
@@ -64,15 +72,13 @@ impl Progress {
         if let Err(error) = handled {
             tracing::warn!(%error, "Ctrl-C will not leave a resumable run");
         }
-        let bar = ProgressBar::new(0);
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         let style = "{prefix} {bar:32} step {pos}/{len}, loss {msg}, {elapsed} (left {eta})";
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
-        if !std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        Self { bar, epochs: true }
+        let draws = std::io::stderr().is_terminal();
+        Self { bar, draws, epochs: true, told: Instant::now() }
     }
 }
 
@@ -82,6 +88,9 @@ impl Observer for Progress {
             self.bar.reset();
             self.bar.set_length(steps as u64);
             self.bar.set_prefix(format!("{} epoch {epoch}", phase.name()));
+            if self.draws {
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            }
         }
         match failpoint::at(phase.name(), epoch, step) {
             Some(Action::Abort) => std::process::abort(),
@@ -90,6 +99,19 @@ impl Observer for Progress {
         }
         self.bar.set_position(step as u64);
         self.bar.set_message(format!("{loss:.4}"));
+        if !self.draws && self.epochs && self.told.elapsed() > QUIET {
+            self.told = Instant::now();
+            note(&format!(
+                "{:5} epoch {epoch:>2}  step {step}/{steps}  loss {loss:.4}",
+                phase.name()
+            ));
+        }
+    }
+
+    fn calibrated(&mut self, step: CalibrationStep<'_>) {
+        if self.epochs {
+            self.lines()(&calibrated(step));
+        }
     }
 
     fn epoch(&mut self, report: &EpochReport) {
@@ -123,6 +145,38 @@ impl Observer for Progress {
 
     fn interrupted(&self) -> bool {
         interrupted().load(Ordering::SeqCst)
+    }
+}
+
+/// Formats a step of a calibration.
+pub(crate) fn calibrated(step: CalibrationStep<'_>) -> String {
+    match step {
+        CalibrationStep::Weight(CalibratedWeight {
+            name,
+            sparsity,
+            error_masked,
+            error,
+            seconds,
+            ..
+        }) => {
+            let masked = match *sparsity > 0.0 {
+                true => format!(
+                    "{:.1} % with the mask, {:.1} % now",
+                    100.0 * error_masked,
+                    100.0 * error
+                ),
+                false => format!("{:.1} % rounded", 100.0 * error),
+            };
+            format!("{name}: error of the outputs {masked}, {seconds:.2} s")
+        }
+        CalibrationStep::Block(CalibratedBlock { block, error_before, error, seconds, .. }) => {
+            format!(
+                "block {block}: error of the output {:.1} %, {:.1} % reconstructed, {seconds:.2} s",
+                100.0 * error_before,
+                100.0 * error
+            )
+        }
+        _ => String::new(),
     }
 }
 
@@ -205,7 +259,7 @@ pub(crate) fn layers(layers: &[LayerReport]) -> String {
             layer.pattern.clone(),
             format!("{:.2} %", 100.0 * layer.sparsity),
             layer.kernel.clone(),
-            prediction(layer.predicted),
+            prediction(layer.predicted, layer.input),
         ];
         match groups.iter_mut().find(|(others, _)| *others == cells) {
             Some((_, members)) => members.push(layer),
@@ -241,10 +295,17 @@ fn numbered(name: &str) -> String {
     name.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
-/// Formats the predicted times behind a choice of kernel.
-pub(crate) fn prediction(predicted: Option<Predicted>) -> String {
+/// Formats the predicted times behind a choice of kernel, for this input.
+pub(crate) fn prediction(predicted: Option<Predicted>, input: Option<KernelInput>) -> String {
+    let of = match input {
+        Some(KernelInput::Tokens(tokens)) => format!(" for {tokens} tokens"),
+        Some(KernelInput::Pictures { shape: [pictures, ..], .. }) => {
+            format!(" for {pictures} images")
+        }
+        None => String::new(),
+    };
     predicted.map_or("-".into(), |Predicted { sparse_us, dense_us }| {
-        format!("{sparse_us:.0} us expected, dense {dense_us:.0} us")
+        format!("{sparse_us:.0} us expected{of}, dense {dense_us:.0} us")
     })
 }
 

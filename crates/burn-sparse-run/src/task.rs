@@ -2,7 +2,7 @@ use std::path::Path;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Tensor};
-use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, Whole};
+use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, CalibrationStep, Whole};
 use burn_sparse::prune::Plan;
 use burn_sparse_models::huggingface::Folder;
 use rand::SeedableRng;
@@ -122,7 +122,8 @@ pub trait Task {
     ) -> Loss;
 
     /// Prunes a model, which is not under autodiff, by the inputs that its layers get from training samples. By default these
-    /// go through [`Self::loss`] in one block; a deep model overrides this with its own blocks.
+    /// go through [`Self::loss`] in one block; a deep model overrides this with its own blocks. `on_step` is called after each
+    /// weight, and after each block that is reconstructed.
     ///
     /// # Errors
     /// As [`Plan::calibrate`].
@@ -133,13 +134,14 @@ pub trait Task {
         samples: &[usize],
         plan: &Plan,
         config: &CalibrateConfig,
+        on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
         let batches = samples.chunks(CALIBRATION_BATCH).map(<[usize]>::to_vec).collect();
         let forward = Whole::new(|model: &Self::Model, indices: &Vec<usize>| {
             self.loss(model, data, Samples { indices, draw: 0 }, None, device);
         });
-        plan.calibrate(model, &forward, batches, config, |_| ())
+        plan.calibrate(model, &forward, batches, config, on_step)
     }
 
     /// Returns the number of test samples.

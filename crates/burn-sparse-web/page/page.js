@@ -74,7 +74,7 @@ async function start() {
     at("packed-load").textContent = seconds(milliseconds);
     await index(at("sentences").value);
     const kernels = await packed.ask("kernels", { text: texts[0] });
-    at("kernels").textContent = `Kernels that ran: ${kernels.join("; ") || "dense"}.`;
+    at("kernels").textContent = `Kernels that ran: ${kernels.join("; ") || "of dense floats"}.`;
     at("query").disabled = at("replace").disabled = at("compare").disabled = false;
     status.dataset.state = "ready";
 }
@@ -88,7 +88,7 @@ async function index(lines) {
     [texts, vectors] = [found, embedded.vectors];
     width = vectors.length / texts.length;
     at("packed-rate").textContent = rate(embedded.milliseconds).toFixed(0);
-    say(`${texts.length} sentences in ${seconds(embedded.milliseconds)}.`);
+    say(`${texts.length} sentences embedded in ${seconds(embedded.milliseconds)}.`);
 }
 
 let asked = 0;
@@ -114,7 +114,7 @@ async function search() {
 // Both forms embed the same sentences in turns; the median of three counts.
 async function compare() {
     at("compare").disabled = true;
-    say("Loading the same model with dense weights…");
+    say("Loading the same model with dense floats…");
     const dense = new Model(source);
     const { milliseconds, parameters } = await dense.ask("load", { wasm, files, dense: true });
     at("dense-bytes").textContent = megabytes(4 * parameters);
@@ -130,7 +130,8 @@ async function compare() {
     const [fast, slow] = times.map(median);
     at("packed-rate").textContent = rate(fast).toFixed(0);
     at("dense-rate").textContent = rate(slow).toFixed(0);
-    at("speedup").textContent = `The packed model is ${(slow / fast).toFixed(1)} times as fast.`;
+    at("speedup").textContent = `This model is ${(slow / fast).toFixed(1)} times as fast as with dense floats.`;
+    for (const cell of document.querySelectorAll(".dense")) cell.hidden = false;
     say("Compared.");
     at("compare").disabled = false;
     status.dataset.state = "compared";

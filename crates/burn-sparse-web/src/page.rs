@@ -31,7 +31,8 @@ const REQUIRED: usize = 3;
 /// needs no server, and loads nothing.
 #[derive(Debug, Parser)]
 pub struct Options {
-    /// Hugging Face folder of a BERT embedder: packed, as `burn-sparse prune` and `burn-sparse export` write it, or dense
+    /// Hugging Face folder of a BERT embedder: packed, as `burn-sparse prune` and `burn-sparse export` write it, or dense; or
+    /// the folder of a run
     model: PathBuf,
     /// Page to write
     #[arg(long, default_value = "search.html")]
@@ -99,6 +100,9 @@ pub fn build(options: &Options) -> Result<String, Failure> {
 /// Reads the files of a model.
 fn files(model: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>, Failure> {
     let mut found = BTreeMap::new();
+    let of_run = model.join("model");
+    let is_run = !model.join(FILES[0]).exists() && of_run.join(FILES[0]).exists();
+    let model = if is_run { &of_run } else { model };
     for (at, file) in FILES.into_iter().enumerate() {
         let path = model.join(file);
         if path.is_file() {

@@ -209,7 +209,7 @@ fn table(rows: &[BenchRow]) -> String {
             format!("{:.1}", row.kept_gflops),
             row.share_of_peak.map_or("-".into(), |share| format!("{:.0} %", 100.0 * share)),
             row.kernel.clone(),
-            output::prediction(row.predicted),
+            output::prediction(row.predicted, None),
         ]
     }));
     output::table(&cells)

@@ -22,7 +22,7 @@ use crate::output;
 pub(crate) struct EvalArguments {
     /// A checkpoint, the folder of a finished run, or a Hugging Face folder or name, dense or packed.
     pub(crate) checkpoint: PathBuf,
-    /// Folder of the data sets [default: their caches, downloaded if missing].
+    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -99,16 +99,16 @@ fn print(report: &Report<'_>, json: bool) -> Result<(), Failure> {
         return output::json(report);
     }
     let sparsity = match report.pattern.as_str() {
-        "" => "dense".to_string(),
+        "" => "not pruned".to_string(),
         pattern => format!("at {:.2} % sparsity ({pattern})", 100.0 * report.sparsity),
     };
     let in_f32 = report.in_f32.as_ref().map_or(String::new(), InF32::line);
-    output::text(&format!(
-        "{} {sparsity}, in {}\n{in_f32}\n{}",
-        report.metric,
-        output::duration(report.seconds),
-        output::layers(&report.layers),
-    ))
+    let seconds = output::duration(report.seconds);
+    let mut text = format!("{} {sparsity}, in {seconds}\n{in_f32}", report.metric);
+    if !report.layers.is_empty() {
+        text += &format!("\n{}", output::layers(&report.layers));
+    }
+    output::text(text.trim_end())
 }
 
 #[derive(Serialize)]

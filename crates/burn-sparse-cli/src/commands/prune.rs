@@ -1,9 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use burn_sparse::calibrate::{
-    CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep, Saliency,
-};
+use burn_sparse::calibrate::{CalibrateConfig, Saliency};
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
@@ -193,7 +191,7 @@ fn prune_pretrained(
     let calibration = calibration(folder, arguments)?;
     let (seed, out) = (arguments.seed, &arguments.out);
     let done = prune_folder(folder, &rule, seed, calibration.as_ref(), out, |step| {
-        output::note(&written(step));
+        output::note(&output::calibrated(step));
     })?;
     let count = done.checkpoint.packed().count();
     report(done, count, arguments)
@@ -214,7 +212,7 @@ fn round_pretrained(arguments: &PruneArguments) -> Result<(), Failure> {
         return Err(usage("--values needs --calibrate".into()));
     };
     let done = round_folder(&folder, &calibration, &arguments.out, |step| {
-        output::note(&written(step));
+        output::note(&output::calibrated(step));
     })?;
     let count = done.calibration.as_ref().map_or(0, |calibration| calibration.weights.len());
     report(done, count, arguments)
@@ -250,7 +248,7 @@ fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Resul
     let mut text = format!(
         "{out}: {count} matrices at {:.2} % sparsity, not yet evaluated\n\n\
          try next:\n  \
-         burn-sparse eval {out}      what it cost",
+         burn-sparse eval {out} --data-dir DATA      what it cost (DATA: the folder of the test set)",
         100.0 * sparsity
     );
     if arguments.calibration.values.is_none() {
@@ -259,28 +257,6 @@ fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Resul
         );
     }
     output::text(&text)
-}
-
-fn written(step: CalibrationStep<'_>) -> String {
-    match step {
-        CalibrationStep::Weight(CalibratedWeight {
-            name, error_masked, error, seconds, ..
-        }) => {
-            format!(
-                "{name}: error of the outputs {:.1} % with the mask, {:.1} % now, {seconds:.2} s",
-                100.0 * error_masked,
-                100.0 * error
-            )
-        }
-        CalibrationStep::Block(CalibratedBlock { block, error_before, error, seconds, .. }) => {
-            format!(
-                "block {block}: error of the output {:.1} %, {:.1} % reconstructed, {seconds:.2} s",
-                100.0 * error_before,
-                100.0 * error
-            )
-        }
-        _ => String::new(),
-    }
 }
 
 #[derive(Serialize)]

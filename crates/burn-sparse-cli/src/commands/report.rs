@@ -26,7 +26,7 @@ pub(crate) struct ReportArguments {
     pub(crate) batch: Vec<usize>,
     #[command(flatten)]
     pub(crate) compute: Compute,
-    /// Folder of the data sets [default: their caches, downloaded if missing].
+    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Print one JSON object on standard output.

@@ -29,7 +29,7 @@ pub(crate) struct TrainArguments {
     /// commas, split every batch.
     #[arg(long, visible_alias = "devices", default_value = "flex", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Folder of the data sets [default: their caches, downloaded if missing].
+    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Folder of the run [default: runs/NAME].
@@ -55,6 +55,9 @@ pub(crate) fn train(arguments: &TrainArguments) -> Result<(), Failure> {
 fn train_on(ranks: &Ranks, arguments: &TrainArguments) -> Result<(), Failure> {
     let given = ranks.agree(Given::read(arguments))?;
     costs::install_on(ranks)?;
+    if ranks.rank() == 0 && !arguments.json {
+        output::note(&format!("run in {}", given.folder.path().display()));
+    }
     let run = Run { given: &given, arguments, ranks };
     let outcome = with_task(&given.recipe, run)??;
     let folder = &given.folder;
@@ -73,7 +76,11 @@ fn train_on(ranks: &Ranks, arguments: &TrainArguments) -> Result<(), Failure> {
 fn report(given: &Given, arguments: &TrainArguments, trained: &Trained) -> Result<(), Failure> {
     let report = Report::new(&given.recipe, arguments, trained);
     given.folder.write_results(&serde_json::to_vec_pretty(&report)?)?;
-    if arguments.json { output::json(&report) } else { print(trained, &given.folder) }
+    if arguments.json {
+        output::json(&report)
+    } else {
+        print(&given.recipe, arguments, trained, &given.folder)
+    }
 }
 
 /// Inputs that the arguments name.
@@ -200,20 +207,33 @@ impl<'a> Report<'a> {
     }
 }
 
-fn print(trained: &Trained, folder: &RunFolder) -> Result<(), Failure> {
+fn print(
+    recipe: &Recipe,
+    arguments: &TrainArguments,
+    trained: &Trained,
+    folder: &RunFolder,
+) -> Result<(), Failure> {
     let metric = &trained.metric;
     let dense = trained.dense_metric.as_ref();
     let written =
         |metric: &Metric| format!(", dense {}", Metric::written(&metric.name, metric.value));
     let dense = dense.map_or(String::new(), written);
     let run = folder.path().display();
+    let data = arguments.data_dir.as_ref();
+    let data = data.map_or(String::new(), |data| format!(" --data-dir {}", data.display()));
+    let next = match recipe.model {
+        Some(_) => format!(
+            "burn-sparse export {run} --layout huggingface --format packed --values w8a8 --out {run}-8"
+        ),
+        None => format!("burn-sparse train {run}/recipe.toml --set prune.sparsity=0.9{data}"),
+    };
     output::text(&format!(
         "\n{metric} at {:.2} % sparsity ({}){dense}, in {}\n\n{}\n\n\
          checkpoint  {}\n\n\
          try next:\n  \
-         burn-sparse eval  {run}       the same in a new process, kernel by kernel\n  \
+         burn-sparse eval  {run}{data}       the same in a new process, kernel by kernel\n  \
          burn-sparse bench {run}       dense and sparse time of every layer\n  \
-         burn-sparse train {run}/recipe.toml --set prune.sparsity=0.9\n  \
+         {next}\n  \
          burn-sparse train mnist-mlp-shfl-bw       (downloads MNIST, or --data-dir)\n\
          (from a clone: `cargo run --release --` in place of `burn-sparse`)",
         100.0 * trained.sparsity,

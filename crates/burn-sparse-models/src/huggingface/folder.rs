@@ -47,12 +47,15 @@ const SENTENCE: &str = "sentence_bert_config.json";
 const POOLING: &str = "1_Pooling/config.json";
 
 impl Folder {
-    /// Opens a folder, and reads its `config.json`.
+    /// Opens a folder, and reads its `config.json`. The folder of a run stands for the folder `model` in it.
     ///
     /// # Errors
     /// When a file is missing, or the configuration asks for something that is not supported.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, PretrainedError> {
-        Self::of(Files::on_disk(path.into()))
+        let path = path.into();
+        let model = path.join("model");
+        let is_run = !path.join(CONFIG).exists() && model.join(CONFIG).exists();
+        Self::of(Files::on_disk(if is_run { model } else { path }))
     }
 
     /// Takes the files of a folder from memory, by their names: compiled into a program with `include_bytes!`, or fetched by

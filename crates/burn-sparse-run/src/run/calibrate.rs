@@ -1,4 +1,5 @@
 use burn::module::Module;
+use burn_sparse::calibrate::CalibrationStep;
 use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
 use rand::SeedableRng;
@@ -6,7 +7,7 @@ use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 
 use super::session::Session;
-use super::{RunError, RunFolder};
+use super::{Observer, RunError, RunFolder};
 use crate::Task;
 use crate::recipe::Calibrate;
 
@@ -18,10 +19,11 @@ impl<T: Task> Session<'_, T> {
         plan: Plan,
         model: T::Model,
         table: &Calibrate,
+        observer: &mut dyn Observer,
     ) -> Result<Sparse<T::Model>, RunError> {
         let mut calibrated = None;
         self.folder.write(|folder| {
-            calibrated = Some(self.calibrated(&plan, model.clone(), table, folder)?);
+            calibrated = Some(self.calibrated(&plan, model.clone(), table, folder, observer)?);
             Ok(())
         })?;
         let sparse = match calibrated {
@@ -37,13 +39,23 @@ impl<T: Task> Session<'_, T> {
         model: T::Model,
         table: &Calibrate,
         folder: &RunFolder,
+        observer: &mut dyn Observer,
     ) -> Result<Sparse<T::Model>, RunError> {
         let len = self.task.train_len();
         let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
         let samples = index::sample(&mut random, len, table.samples.min(len)).into_vec();
         let (dense, device) = (model.valid(), self.device.clone().inner());
         let config = table.config();
-        let found = self.task.calibrate(&dense, self.data, &samples, plan, &config, &device)?;
+        let mut on_step = |step: CalibrationStep<'_>| observer.calibrated(step);
+        let found = self.task.calibrate(
+            &dense,
+            self.data,
+            &samples,
+            plan,
+            &config,
+            &mut on_step,
+            &device,
+        )?;
         folder.save_calibration(found.weights())?;
         Ok(found.attach(model)?)
     }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use burn_sparse::calibrate::CalibrationStep;
 use serde::{Deserialize, Serialize};
 
 /// Phase of a run.
@@ -97,6 +98,9 @@ fn is_one(ranks: &usize) -> bool {
 pub trait Observer {
     /// Called after step `step` of `steps` in an epoch.
     fn step(&mut self, phase: Phase, epoch: usize, step: usize, steps: usize, loss: f64);
+
+    /// Called after each weight that is calibrated, and after each block that is reconstructed.
+    fn calibrated(&mut self, _step: CalibrationStep<'_>) {}
 
     /// Called after an epoch.
     fn epoch(&mut self, report: &EpochReport);

@@ -259,7 +259,7 @@ impl<T: Task> Session<'_, T> {
                 Some(_) if resumed => plan.with_fixed_masks().attach(dense)?,
                 Some(table) => {
                     let started = Instant::now();
-                    let sparse = self.calibrate(plan, dense, table)?;
+                    let sparse = self.calibrate(plan, dense, table, observer)?;
                     state.seconds += started.elapsed().as_secs_f64();
                     sparse
                 }

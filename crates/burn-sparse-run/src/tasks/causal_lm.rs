@@ -2,7 +2,7 @@ use std::path::Path;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated};
+use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, CalibrationStep};
 use burn_sparse::prune::Plan;
 use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::huggingface::{CausalLm, Folder, Tokenizer, Weights};
@@ -163,6 +163,7 @@ impl Task for CausalLmTask {
         samples: &[usize],
         plan: &Plan,
         config: &CalibrateConfig,
+        on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
         let batch = |indices: &[usize]| {
@@ -170,7 +171,7 @@ impl Task for CausalLmTask {
             model.embed(tokens)
         };
         let batches = samples.chunks(CalibrationTokens::BATCH).map(batch).collect();
-        plan.calibrate(model, &LlamaBlocks, batches, config, |_| ())
+        plan.calibrate(model, &LlamaBlocks, batches, config, on_step)
     }
 
     fn test_len(&self, _data: &LanguageData) -> usize {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated};
+use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, CalibrationStep};
 use burn_sparse::prune::Plan;
 use burn_sparse_datasets::{DatasetError, stsb};
 use burn_sparse_models::huggingface::{
@@ -197,12 +197,13 @@ impl Task for SentenceEmbeddingTask {
         samples: &[usize],
         plan: &Plan,
         config: &CalibrateConfig,
+        on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
         let texts = samples.iter().flat_map(|&index| &data.samples[self.place(data, index)].texts);
         let tokens = CalibrationTokens::new(texts.cloned().collect(), device);
         let batches = tokens.batches.into_iter().map(|tokens| model.features(tokens)).collect();
-        plan.calibrate(model, &BertBlocks, batches, config, |_| ())
+        plan.calibrate(model, &BertBlocks, batches, config, on_step)
     }
 
     fn test_len(&self, data: &EmbeddingData) -> usize {

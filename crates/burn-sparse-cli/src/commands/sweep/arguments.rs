@@ -50,7 +50,7 @@ pub(crate) struct SweepArguments {
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Folder of the data sets [default: their caches, downloaded if missing].
+    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Folder of the sweep [default: sweeps/NAME]; finished runs are not trained again.
