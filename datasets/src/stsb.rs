@@ -39,8 +39,6 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
         Part::Test => "test",
     };
     let file = format!("stsb-en-{part}.csv");
-    // Without a folder, the current one may be it.
-    let given = folder.is_some();
     let folder = folder.unwrap_or(Path::new("."));
     let places = [folder.join("stsb").join(&file), folder.join(&file)];
     let Some(path) = places.into_iter().find(|path| path.is_file()) else {
@@ -48,10 +46,8 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
             dataset: "STS-B",
             files: vec![file],
             folder: folder.into(),
-            found: format!(
-                " or its folder stsb: get it from github.com/PhilipMay/stsb-multi-mt (data){}",
-                if given { "" } else { ", and name its folder with --data-dir" }
-            ),
+            found: " or its folder stsb: get it from github.com/PhilipMay/stsb-multi-mt (data), and name its folder with --data-dir"
+                .into(),
         });
     };
     read(&path)
@@ -107,6 +103,8 @@ mod tests {
             let error = load(Some(folder.path()), Part::Test).unwrap_err().to_string();
             assert!(error.contains("stsb-en-test.csv"), "{error}");
         }
+        let error = read(&folder.path().join("none.csv")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read") && error.contains("none.csv"), "{error}");
         let error = load(Some(folder.path()), Part::Dev).unwrap_err().to_string();
         assert!(error.contains("stsb-en-dev.csv") && error.contains("--data-dir"), "{error}");
     }

@@ -68,11 +68,14 @@ fn lead(run: &Run) -> String {
     let dense = run.dense_metric.as_ref();
     let dense = dense.map_or(String::new(), |dense| format!(" (dense: {dense})"));
     let megabytes = run.bytes as f64 / 1e6;
+    let metric = run.metric.to_string();
+    let mut letters = metric.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    let metric = first.unwrap_or_default() + letters.as_str();
     match run.pattern.as_str() {
-        "dense" => format!("{}, nothing pruned. The checkpoint is {megabytes:.2} MB.", run.metric),
+        "dense" => format!("{metric}, nothing pruned. The checkpoint is {megabytes:.2} MB."),
         pattern => format!(
-            "{}{dense} at {:.2} % sparsity, {pattern}. The packed checkpoint is {megabytes:.2} MB.",
-            run.metric,
+            "{metric}{dense} at {:.2} % sparsity, {pattern}. The packed checkpoint is {megabytes:.2} MB.",
             100.0 * run.sparsity
         ),
     }
@@ -129,25 +132,31 @@ fn html_table(
     table + "</table></div>"
 }
 
+/// Most masks that are shown at once.
+const MASKS: usize = 8;
+
 /// Renders the details of one run: charts, layers, masks and recipe.
 fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
     let mut html = String::new();
-    if !run.epochs.is_empty() {
-        html += "<div class=\"charts\">";
+    html += "<div class=\"charts\">";
+    // A single epoch is a point, whose metric stands above.
+    if run.epochs.len() > 1 {
         html += &by_epoch(run).draw();
         if run.pattern != "dense" {
             html += &ramp(run).draw();
         }
-        html += "</div>";
-        html += &training(run);
     }
     if !run.calibration.is_empty() {
-        let _ = write!(html, "<div class=\"charts\">{}</div>", by_layer(run).draw());
+        html += &by_layer(run).draw();
     }
+    html += "</div>";
+    html += &training(run);
     if let Some(measured) = measured {
         html += &layers(measured);
     }
     if let Ok(masks) = plot::masks(&run.checkpoint) {
+        // Those of a deep network would be most of the page.
+        let open = if run.checkpoint.packed().count() > MASKS { "" } else { open };
         let _ = write!(
             html,
             "<details{open}><summary>Masks</summary><div class=\"masks\">{masks}</div></details>"
