@@ -49,22 +49,28 @@ impl ByteWork for Multiply<'_> {
 
 impl Multiply<'_> {
     #[inline(always)]
-    unsafe fn unit<D: Dots, K: Kept, const STRIPS: usize>(&self, at: usize) {
+    unsafe fn unit<D: Dots, P: Packing, const STRIPS: usize>(&self, at: usize) {
         // SAFETY: guaranteed by the caller.
         unsafe {
             match self.inputs.count() {
-                1 if D::EXPANDS => self.tokens::<D, K, 1, 4, STRIPS>(at),
-                2 if D::EXPANDS => self.tokens::<D, K, 2, 2, STRIPS>(at),
-                3 if D::EXPANDS => self.tokens::<D, K, 3, 1, STRIPS>(at),
-                FEW if D::EXPANDS => self.tokens::<D, K, 4, 1, STRIPS>(at),
-                _ => self.many::<D, K, STRIPS>(at),
+                1 if D::EXPANDS => self.tokens::<D, P, 1, 4, STRIPS>(at),
+                2 if D::EXPANDS => self.tokens::<D, P, 2, 2, STRIPS>(at),
+                3 if D::EXPANDS => self.tokens::<D, P, 3, 1, STRIPS>(at),
+                FEW if D::EXPANDS => self.tokens::<D, P, 4, 1, STRIPS>(at),
+                _ => self.many::<D, P, STRIPS>(at),
             }
         }
     }
 
     /// Computes the outputs of a unit for the `T` tokens that there are.
     #[inline(always)]
-    unsafe fn tokens<D: Dots, K: Kept, const T: usize, const CHAINS: usize, const STRIPS: usize>(
+    unsafe fn tokens<
+        D: Dots,
+        P: Packing,
+        const T: usize,
+        const CHAINS: usize,
+        const STRIPS: usize,
+    >(
         &self,
         at: usize,
     ) {
@@ -74,7 +80,7 @@ impl Multiply<'_> {
         // kernel.
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(0);
-            let mut left = self.expanded.steps::<K, STRIPS>(at, unit);
+            let mut left = self.expanded.steps::<P, STRIPS>(at, unit);
             let mut totals = Totals::<T, STRIPS>::ZERO;
             let mut step = 0;
             for block in 0..weight.blocks() {
@@ -90,7 +96,7 @@ impl Multiply<'_> {
                     left.add::<D, T>(&inputs, step, &mut sums[0]);
                     step += 1;
                 }
-                totals.add::<D, K, CHAINS>(&sums, weight, unit, &self.inputs, (0, block));
+                totals.add::<D, P, CHAINS>(&sums, weight, unit, &self.inputs, (0, block));
             }
             totals.put::<D>(weight, unit, 0, self.target);
         }
@@ -98,16 +104,16 @@ impl Multiply<'_> {
 
     /// Expands a unit to memory, and computes its outputs for all tokens as those of a dense weight.
     #[inline(always)]
-    unsafe fn many<D: Dots, K: Kept, const STRIPS: usize>(&self, at: usize) {
+    unsafe fn many<D: Dots, P: Packing, const STRIPS: usize>(&self, at: usize) {
         let (weight, unit) = (self.weight, &self.weight.units[at]);
         let steps = weight.cols.div_ceil(QUAD);
         // SAFETY: the memory is aligned as quads are, and all of them are written before they are read; the rest as in `tokens`.
         unsafe {
-            let mut left = self.expanded.steps::<K, STRIPS>(at, unit);
+            let mut left = self.expanded.steps::<P, STRIPS>(at, unit);
             for step in 0..steps {
                 left.write::<D>(self.quads.add(step * STRIPS));
             }
-            let quads: &[K::Quad] = std::slice::from_raw_parts(self.quads.cast(), steps * STRIPS);
+            let quads: &[P::Quad] = std::slice::from_raw_parts(self.quads.cast(), steps * STRIPS);
             let (inputs, target) = (self.inputs, self.target);
             let dense = dense::Multiply { weight, quads, units: 0..0, inputs, target };
             dense.unit::<D, STRIPS>(&Unit { first: 0, ..*unit });
@@ -116,7 +122,7 @@ impl Multiply<'_> {
 }
 
 /// Kept weights as they are stored.
-pub(super) trait Kept: InBlocks {
+pub(super) trait Packing: InBlocks {
     /// A quad of the weights that they are.
     type Quad: Stored;
 
@@ -140,7 +146,7 @@ impl InBlocks for Bytes {
     const IN_BLOCKS: bool = false;
 }
 
-impl Kept for Bytes {
+impl Packing for Bytes {
     type Quad = Quad;
 
     #[inline(always)]
@@ -176,7 +182,7 @@ impl InBlocks for Codes {
     const IN_BLOCKS: bool = true;
 }
 
-impl Kept for Codes {
+impl Packing for Codes {
     type Quad = Levels;
 
     #[inline(always)]
@@ -200,23 +206,23 @@ impl Kept for Codes {
 }
 
 /// Steps of a unit that are left.
-pub(super) struct Steps<K, const STRIPS: usize> {
+pub(super) struct Steps<P, const STRIPS: usize> {
     masks: *const [u64; STRIPS],
     kept: *const u8,
-    packing: std::marker::PhantomData<K>,
+    packing: std::marker::PhantomData<P>,
 }
 
 impl Expanded {
     /// Returns the steps of a unit.
     #[inline(always)]
-    pub(super) fn steps<K, const STRIPS: usize>(&self, at: usize, unit: &Unit) -> Steps<K, STRIPS> {
+    pub(super) fn steps<P, const STRIPS: usize>(&self, at: usize, unit: &Unit) -> Steps<P, STRIPS> {
         let masks = self.masks[unit.first..].as_ptr().cast();
         let kept = self.kept[self.starts[at]..].as_ptr();
         Steps { masks, kept, packing: std::marker::PhantomData }
     }
 }
 
-impl<K: Kept, const STRIPS: usize> Steps<K, STRIPS> {
+impl<P: Packing, const STRIPS: usize> Steps<P, STRIPS> {
     /// Goes on to the next step. Returns the masks of this one, and where the kept weights of every strip begin.
     ///
     /// # Safety
@@ -230,7 +236,7 @@ impl<K: Kept, const STRIPS: usize> Steps<K, STRIPS> {
             for strip in 0..STRIPS {
                 counts[strip] = masks[strip].count_ones() as usize;
             }
-            let (places, bytes) = K::places(counts);
+            let (places, bytes) = P::places(counts);
             let mut from = [self.kept; STRIPS];
             for strip in 0..STRIPS {
                 from[strip] = self.kept.add(places[strip]);
@@ -253,7 +259,7 @@ impl<K: Kept, const STRIPS: usize> Steps<K, STRIPS> {
         unsafe {
             let (masks, from) = self.next();
             for strip in 0..STRIPS {
-                let weights = K::expand::<D>(masks[strip], from[strip], strip);
+                let weights = P::expand::<D>(masks[strip], from[strip], strip);
                 for t in 0..T {
                     let x = D::inputs(inputs[t].add(step * QUAD));
                     sums[t][strip] = D::dot_bytes(sums[t][strip], x, weights);
@@ -271,9 +277,9 @@ impl<K: Kept, const STRIPS: usize> Steps<K, STRIPS> {
             for strip in 0..STRIPS {
                 let to = to.add(strip);
                 if D::EXPANDS {
-                    D::store(K::expand::<D>(masks[strip], from[strip], strip), to.cast());
+                    D::store(P::expand::<D>(masks[strip], from[strip], strip), to.cast());
                 } else {
-                    to.write(spread::<K>(masks[strip], from[strip], strip));
+                    to.write(spread::<P>(masks[strip], from[strip], strip));
                 }
             }
         }
@@ -287,22 +293,22 @@ impl<K: Kept, const STRIPS: usize> Steps<K, STRIPS> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let (masks, from) = self.next();
-            std::array::from_fn(|strip| spread::<K>(masks[strip], from[strip], strip))
+            std::array::from_fn(|strip| spread::<P>(masks[strip], from[strip], strip))
         }
     }
 }
 
-/// As [`Kept::expand`], without special instructions.
+/// As [`Packing::expand`], without special instructions.
 ///
 /// # Safety
 /// There must be as many weights as the mask has places.
-unsafe fn spread<K: Kept>(mask: u64, mut from: *const u8, strip: usize) -> [i8; QUAD_BYTES] {
+unsafe fn spread<P: Packing>(mask: u64, mut from: *const u8, strip: usize) -> [i8; QUAD_BYTES] {
     let mut quad = [0; QUAD_BYTES];
     for (place, weight) in quad.iter_mut().enumerate() {
         if mask >> place & 1 == 1 {
             // SAFETY: guaranteed by the caller.
             unsafe {
-                *weight = K::weight(*from, strip);
+                *weight = P::weight(*from, strip);
                 from = from.add(1);
             }
         }

@@ -1,5 +1,5 @@
 use super::dots::{CHUNK, QUAD, QUAD_BYTES};
-use super::expanded::{Bytes, Codes, Kept};
+use super::expanded::{Bytes, Codes, Packing};
 use super::weight::{ByteWeight, Expanded, Form, NO_ROW, Unit};
 use crate::layout::TILE_ROWS;
 
@@ -102,13 +102,13 @@ impl ByteWeight {
 
 impl Expanded {
     /// Returns the quads of a unit of so many steps.
-    fn quads<K: Kept, const STRIPS: usize>(
+    fn quads<P: Packing, const STRIPS: usize>(
         &self,
         at: usize,
         unit: Unit,
         steps: usize,
     ) -> Vec<[i8; QUAD_BYTES]> {
-        let mut left = self.steps::<K, STRIPS>(at, &unit);
+        let mut left = self.steps::<P, STRIPS>(at, &unit);
         // SAFETY: a unit has as many steps.
         (0..steps).flat_map(|_| unsafe { left.quads() }).collect()
     }
