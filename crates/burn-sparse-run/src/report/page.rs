@@ -139,8 +139,7 @@ const MASKS: usize = 8;
 fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
     let mut html = String::new();
     html += "<div class=\"charts\">";
-    // A single epoch is a point, whose metric stands above.
-    if run.epochs.len() > 1 {
+    if !run.epochs.is_empty() {
         html += &by_epoch(run).draw();
         if run.pattern != "dense" {
             html += &ramp(run).draw();
