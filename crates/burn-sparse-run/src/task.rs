@@ -16,6 +16,17 @@ use crate::task_error::TaskError;
 /// Samples that run together in calibration.
 const CALIBRATION_BATCH: usize = 64;
 
+/// Pruning in one shot, by the inputs that layers get from samples.
+#[derive(Debug, Clone, Copy)]
+pub struct OneShot<'a> {
+    /// Indices of training samples.
+    pub samples: &'a [usize],
+    /// What is pruned.
+    pub plan: &'a Plan,
+    /// Score and repair.
+    pub config: &'a CalibrateConfig,
+}
+
 /// Training samples of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<'a> {
@@ -131,12 +142,11 @@ pub trait Task {
         &self,
         model: &Self::Model,
         data: &Self::Data,
-        samples: &[usize],
-        plan: &Plan,
-        config: &CalibrateConfig,
+        pruning: OneShot<'_>,
         on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
+        let OneShot { samples, plan, config } = pruning;
         let batches = samples.chunks(CALIBRATION_BATCH).map(<[usize]>::to_vec).collect();
         let forward = Whole::new(|model: &Self::Model, indices: &Vec<usize>| {
             self.loss(model, data, Samples { indices, draw: 0 }, None, device);

@@ -8,8 +8,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::session::Session;
 use super::{Observer, RunError, RunFolder};
-use crate::Task;
 use crate::recipe::Calibrate;
+use crate::{OneShot, Task};
 
 impl<T: Task> Session<'_, T> {
     /// Prunes and repairs a model by the inputs that its layers get from training samples, on rank 0, and keeps the record in
@@ -47,15 +47,8 @@ impl<T: Task> Session<'_, T> {
         let (dense, device) = (model.valid(), self.device.clone().inner());
         let config = table.config();
         let mut on_step = |step: CalibrationStep<'_>| observer.calibrated(step);
-        let found = self.task.calibrate(
-            &dense,
-            self.data,
-            &samples,
-            plan,
-            &config,
-            &mut on_step,
-            &device,
-        )?;
+        let pruning = OneShot { samples: &samples, plan, config: &config };
+        let found = self.task.calibrate(&dense, self.data, pruning, &mut on_step, &device)?;
         folder.save_calibration(found.weights())?;
         Ok(found.attach(model)?)
     }

@@ -2,8 +2,7 @@ use std::path::Path;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, CalibrationStep};
-use burn_sparse::prune::Plan;
+use burn_sparse::calibrate::{CalibrateError, Calibrated, CalibrationStep};
 use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::huggingface::{CausalLm, Folder, Tokenizer, Weights};
 use burn_sparse_models::{Llama, LlamaBlocks, LlamaConfig};
@@ -13,7 +12,7 @@ use crate::pretrained::{CalibrationTokens, Windows, perplexity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
-use crate::{Loss, Metric, Samples, Task, Teacher, constant, values};
+use crate::{Loss, Metric, OneShot, Samples, Task, Teacher, constant, values};
 
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
 ///
@@ -160,12 +159,11 @@ impl Task for CausalLmTask {
         &self,
         model: &Llama,
         data: &LanguageData,
-        samples: &[usize],
-        plan: &Plan,
-        config: &CalibrateConfig,
+        pruning: OneShot<'_>,
         on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
+        let OneShot { samples, plan, config } = pruning;
         let batch = |indices: &[usize]| {
             let (tokens, _) = self.batch(data, Samples { indices, draw: 0 }, device);
             model.embed(tokens)

@@ -1,8 +1,7 @@
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse::calibrate::{CalibrateConfig, CalibrateError, Calibrated, CalibrationStep};
-use burn_sparse::prune::Plan;
+use burn_sparse::calibrate::{CalibrateError, Calibrated, CalibrationStep};
 use burn_sparse_datasets::{DatasetError, stsb};
 use burn_sparse_models::huggingface::{
     BertEmbedder, Folder, SentenceTokenizer, TokenBatch, Weights,
@@ -16,7 +15,7 @@ use crate::pretrained::{CalibrationTokens, similarity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
-use crate::{Loss, Metric, Samples, Task, Teacher, constant, values};
+use crate::{Loss, Metric, OneShot, Samples, Task, Teacher, constant, values};
 
 /// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
 ///
@@ -194,12 +193,11 @@ impl Task for SentenceEmbeddingTask {
         &self,
         model: &Bert,
         data: &EmbeddingData,
-        samples: &[usize],
-        plan: &Plan,
-        config: &CalibrateConfig,
+        pruning: OneShot<'_>,
         on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
+        let OneShot { samples, plan, config } = pruning;
         let texts = samples.iter().flat_map(|&index| &data.samples[self.place(data, index)].texts);
         let tokens = CalibrationTokens::new(texts.cloned().collect(), device);
         let batches = tokens.batches.into_iter().map(|tokens| model.features(tokens)).collect();
