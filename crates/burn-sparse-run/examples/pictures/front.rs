@@ -160,7 +160,7 @@ fn decoder(svg: &mut String, smollm2: &SmolLm2, theme: &Theme) -> Result<(), Str
         Pair {
             label: "dense",
             colour: dense,
-            beside: [0.0, -14.0],
+            beside: [-44.0, 4.0],
             marks: vec![
                 rates("burn_sparse_dense", false)?,
                 rates("burn_sparse_dense-8", true)?,
@@ -168,9 +168,9 @@ fn decoder(svg: &mut String, smollm2: &SmolLm2, theme: &Theme) -> Result<(), Str
             ],
         },
         Pair {
-            label: "balanced, 50 %",
+            label: "balanced",
             colour: balanced,
-            beside: [10.0, 16.0],
+            beside: [-20.0, 20.0],
             marks: vec![rates("burn_sparse_balanced-50-tuned-8", true)?],
         },
     ];
