@@ -12,7 +12,6 @@ options of `burn-sparse prune` to a pattern's cells (NAME is a pattern's kind, o
 """
 import argparse
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 PATTERNS = {
     "unstructured": "unstructured",
     "balanced(32)": "balanced(block=32)",
-    "2 of 4": "n-of-m(n=2,m=4)",
+    "2 of 4": "n-of-m(keep=2,of=4)",
     "shfl-bw(4)": "shfl-bw(vector=4)",
     "shfl-bw(8)": "shfl-bw(vector=8)",
     "shfl-bw(16)": "shfl-bw(vector=16)",
@@ -53,7 +52,6 @@ def measure(args, cell):
         )  # fmt: skip
         text = ["--text", args.text] if args.text else []
         found = command(args.command, "eval", str(out), "--data-dir", args.data, *text)
-        shutil.rmtree(out)
     return {**cell, "metric": found["metric"]["value"], "seconds": pruned["calibration"]["seconds"]}
 
 
@@ -61,7 +59,8 @@ def table(rows):
     """Prints a table for each sparsity: a row for each pattern, a column for each method."""
     methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
     for sparsity in sorted({r["sparsity"] for r in rows}):
-        print(f"\n| {sparsity * 100:.0f} % | " + " | ".join(methods) + " | seconds |\n|---" * 1 + "|---" * (len(methods) + 1) + "|")
+        print(f"\n| {sparsity * 100:.0f} % | " + " | ".join(methods) + " | seconds |")
+        print("|---" * (len(methods) + 2) + "|")
         for pattern in PATTERNS:
             cells, last = [], None
             for method in methods:

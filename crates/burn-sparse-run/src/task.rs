@@ -21,7 +21,7 @@ const CALIBRATION_BATCH: usize = 64;
 pub struct OneShot<'a> {
     /// Indices of training samples.
     pub samples: &'a [usize],
-    /// What is pruned.
+    /// Plan of the pruning.
     pub plan: &'a Plan,
     /// Score and repair.
     pub config: &'a CalibrateConfig,

@@ -14,9 +14,9 @@ const LIMIT: usize = 1 << 28;
 pub(super) struct DenseModel<'a, M, B: Blocks<M>> {
     blocks: &'a B,
     model: &'a M,
-    /// What the block gets.
+    /// Inputs of the block.
     states: Vec<B::State>,
-    /// What the block puts out, once it has run.
+    /// Outputs of the block, once it has run.
     outputs: Option<Vec<B::State>>,
     /// Weights whose inputs are held.
     held: BTreeSet<ParamId>,

@@ -29,7 +29,7 @@ pub(super) enum Quads {
     Codes(Vec<HalfQuad>),
 }
 
-/// What the scales of weights belong to.
+/// Extent of the scales of weights: a row, or a block of its columns.
 pub(super) trait InBlocks: 'static {
     /// `true` if every block of columns has scales of its own.
     const IN_BLOCKS: bool;
