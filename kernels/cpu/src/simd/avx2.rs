@@ -27,6 +27,20 @@ impl Simd for Avx2 {
         unsafe { _mm256_set1_ps(value) }
     }
     #[inline(always)]
+    unsafe fn splats(from: *const f32) -> [Self::F; 4] {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let four = _mm_loadu_ps(from);
+            let four = opaque(_mm256_set_m128(four, four));
+            [
+                _mm256_permute_ps::<0b00_00_00_00>(four),
+                _mm256_permute_ps::<0b01_01_01_01>(four),
+                _mm256_permute_ps::<0b10_10_10_10>(four),
+                _mm256_permute_ps::<0b11_11_11_11>(four),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { _mm256_loadu_ps(from) }
@@ -180,4 +194,16 @@ impl Simd for Avx2 {
             _mm256_blendv_ps(low, high, highest)
         }
     }
+}
+
+/// Returns the same vector, of unknown origin to the compiler, which otherwise turns every permutation of a loaded vector
+/// into a load of its own. The row kernels are limited by their loads.
+#[inline]
+#[target_feature(enable = "avx")]
+fn opaque(mut vector: __m256) -> __m256 {
+    // SAFETY: no instruction is executed.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags));
+    }
+    vector
 }

@@ -27,6 +27,19 @@ impl Simd for Avx512 {
         unsafe { _mm512_set1_ps(value) }
     }
     #[inline(always)]
+    unsafe fn splats(from: *const f32) -> [Self::F; 4] {
+        // SAFETY: as in `zero`.
+        unsafe {
+            let four = opaque(_mm512_broadcast_f32x4(_mm_loadu_ps(from)));
+            [
+                _mm512_permute_ps::<0b00_00_00_00>(four),
+                _mm512_permute_ps::<0b01_01_01_01>(four),
+                _mm512_permute_ps::<0b10_10_10_10>(four),
+                _mm512_permute_ps::<0b11_11_11_11>(four),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::F {
         // SAFETY: as in `zero`.
         unsafe { _mm512_loadu_ps(from) }
@@ -188,6 +201,18 @@ impl Simd for Avx512 {
             _mm512_mask_blend_ps(lanes, low, high)
         }
     }
+}
+
+/// Returns the same vector, of unknown origin to the compiler, which otherwise turns every permutation of a loaded vector
+/// into a load of its own. The row kernels are limited by their loads.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn opaque(mut vector: __m512) -> __m512 {
+    // SAFETY: no instruction is executed.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(zmm_reg) vector, options(pure, nomem, nostack, preserves_flags));
+    }
+    vector
 }
 
 /// Returns the mask of the first `count` of 16 lanes.

@@ -46,6 +46,19 @@ pub(crate) trait Simd: Copy + 'static {
 
     unsafe fn zero() -> Self::F;
     unsafe fn splat(value: f32) -> Self::F;
+    /// Returns a [`splat`](Self::splat) of each of the four floats at `from`.
+    #[inline(always)]
+    unsafe fn splats(from: *const f32) -> [Self::F; 4] {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            [
+                Self::splat(*from),
+                Self::splat(*from.add(1)),
+                Self::splat(*from.add(2)),
+                Self::splat(*from.add(3)),
+            ]
+        }
+    }
     unsafe fn load(from: *const f32) -> Self::F;
     unsafe fn store(to: *mut f32, value: Self::F);
     /// Returns `a · b + c`.

@@ -7,8 +7,8 @@ use crate::value::widened;
 use crate::{Store, Value, Weight};
 
 /// Columns per pass of the balanced kernel, so that their rows of the tile stay in the first-level
-/// cache while a chunk of rows uses them: 96 columns of 64 tokens are 24 KB.
-const PASS_COLUMNS: usize = 96;
+/// cache while a chunk of rows uses them: 128 columns of 64 tokens are 32 KB.
+const PASS_COLUMNS: usize = 128;
 
 /// Returns the number of blocks per pass.
 pub(crate) fn pass(block: usize) -> usize {
@@ -102,12 +102,19 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                                     S::prefetch(values.wrapping_add(ahead));
                                 }
                                 S::prefetch(index.wrapping_add(ahead).cast());
-                                for i in 0..ROWS {
-                                    let w = S::splat(*values.add(i));
-                                    let row = x.add(usize::from(*index.add(i)) * width);
-                                    for j in 0..VECTORS {
-                                        let x = S::load(row.add(j * S::LANES));
-                                        sums[i][j] = S::fma(w, x, sums[i][j]);
+                                // Loads are what limits this loop: indices and weights are loaded for several
+                                // rows at a time.
+                                let mut bytes = bytes::<ROWS>(index);
+                                for quad in (0..ROWS).step_by(4) {
+                                    let weights = S::splats(values.add(quad));
+                                    for i in 0..4 {
+                                        let row = x.add((bytes & 0xff) as usize * width);
+                                        bytes >>= 8;
+                                        for j in 0..VECTORS {
+                                            let x = S::load(row.add(j * S::LANES));
+                                            let sum = &mut sums[quad + i][j];
+                                            *sum = S::fma(weights[i], x, *sum);
+                                        }
                                     }
                                 }
                                 values = values.add(TILE_ROWS);
@@ -129,6 +136,15 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
         }
         chunk = chunk_end;
     }
+}
+
+/// Returns the `N` bytes at `from`, at most eight, the first in the lowest byte.
+#[inline(always)]
+unsafe fn bytes<const N: usize>(from: *const u8) -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: guaranteed by the caller.
+    unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), N) };
+    u64::from_le_bytes(bytes)
 }
 
 /// Computes `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of an unstructured
