@@ -7,7 +7,8 @@ usage: measure.py BURN_SPARSE MODEL TEXT DATA RESULTS [--samples N] [--sparsitie
 BURN_SPARSE is the command, MODEL a folder, TEXT what calibrates it, DATA the folder of the data sets. RESULTS gets one JSON line for
 each cell; cells that it has are not measured again. With --table nothing is measured: the Markdown tables are printed.
 
-Methods are a score and, after a plus, repair: magnitude, wanda, obs, magnitude+repair, wanda+repair, obs+repair. --options adds
+Methods are a score and, after a plus, repair: magnitude, wanda, obs, magnitude+repair, wanda+repair, obs+repair. Magnitude alone
+runs without calibration. --options adds
 options of `burn-sparse prune` to a pattern's cells (NAME is a pattern's kind, or "all"); --text is `eval`'s.
 """
 import argparse
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PATTERNS = {
@@ -45,14 +47,17 @@ def measure(args, cell):
     extra = [word for name in ("all", cell["pattern"].partition("(")[0]) for word in args.options.get(name, "").split()]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "pruned"
-        pruned = command(
-            args.command, "prune", args.model, "--calibrate", args.calibrate, "--samples", str(args.samples), "--score", score,
-            *(["--repair"] if repair else []), "--pattern", PATTERNS[cell["pattern"]], "--sparsity", str(cell["sparsity"]),
-            "--seed", str(cell["seed"]), *extra, "--out", str(out),
+        calibrate = ["--calibrate", args.calibrate, "--samples", str(args.samples), "--score", score, "--seed", str(cell["seed"])]
+        calibrate += [*(["--repair"] if repair else []), *extra]
+        start = time.monotonic()
+        command(
+            args.command, "prune", args.model, "--pattern", PATTERNS[cell["pattern"]], "--sparsity", str(cell["sparsity"]),
+            *([] if cell["method"] == "magnitude" else calibrate), "--out", str(out),
         )  # fmt: skip
+        seconds = time.monotonic() - start
         text = ["--text", args.text] if args.text else []
         found = command(args.command, "eval", str(out), "--data-dir", args.data, *text)
-    return {**cell, "metric": found["metric"]["value"], "seconds": pruned["calibration"]["seconds"]}
+    return {**cell, "metric": found["metric"]["value"], "seconds": seconds}
 
 
 def table(rows):

@@ -2,13 +2,13 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_sparse_kernels::{Choice, Predicted, Window, peak_gflops};
+use burn_sparse_kernels::{Choice, Window, peak_gflops};
 use burn_sparse_pattern::format::{FloatType, Integers, PackedEntry, ValueType};
 use burn_sparse_pattern::{Mask, Packed, Pattern};
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::alternate::alternate;
+use super::bench_row::{BenchError, BenchRow};
+use super::difference::{accepted, off};
 use super::layer::{Layer, LayerKind};
 use super::training::{Passes, outputs, steps};
 use crate::nn::{KernelInput, record_dispatch};
@@ -22,81 +22,6 @@ const COPIES: usize = 64;
 
 /// Maximum number of elements of pending results.
 const HELD: usize = 1 << 29;
-
-/// Times of a layer at one batch size, dense and sparse in one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct BenchRow {
-    /// Path of the weight, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Number of outputs.
-    pub rows: usize,
-    /// Size of the reduction.
-    pub cols: usize,
-    /// Number of tokens; for a convolution, the pixels of its output.
-    pub batch: usize,
-    /// Pattern of the mask.
-    pub pattern: String,
-    /// Share of zeros.
-    pub sparsity: f64,
-    /// Type of the packed weight's values, as safetensors names it; `None` on a GPU, where all floats have the type of the
-    /// device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<String>,
-    /// Median microseconds of Burn's dense layer; on a training device, of its forward and backward pass.
-    pub dense_us: f64,
-    /// Median microseconds of the packed layer.
-    pub sparse_us: f64,
-    /// Ratio of dense to sparse time.
-    pub speedup: f64,
-    /// GFLOP/s on kept weights.
-    pub kept_gflops: f64,
-    /// Share of the CPU's peak multiply-add rate, measured in this process.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_of_peak: Option<f64>,
-    /// On a training device: the passes of the dense and of the packed layer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passes: Option<Passes>,
-    /// Largest difference of the sparse layer's output, relative to the largest output; on a training device, of its input's
-    /// gradient too.
-    #[serde(default)]
-    pub error: f64,
-    /// Name of the kernel that ran.
-    pub kernel: String,
-    /// Predicted times that the choice was based on, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<Predicted>,
-}
-
-/// Failure that makes a time meaningless.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[non_exhaustive]
-pub enum BenchError {
-    /// The device reported a failure.
-    #[error("the device failed while layers were timed: {0}")]
-    Device(String),
-    /// The sparse layer computes another result.
-    #[error(
-        "{kernel} answers {error:.1e} off the dense layer, of its largest output, expected less: \
-         its time would mean nothing"
-    )]
-    Wrong {
-        /// Name of the kernel that ran.
-        kernel: String,
-        /// As [`BenchRow::error`].
-        error: f64,
-    },
-}
-
-/// Largest accepted error: that of 16-bit values, or of Burn's dense f32 products with fewer bits.
-const MOST_OFF: f64 = 3e-2;
-
-/// The same in 8 bits, which round both factors.
-const MOST_OFF_INT8: f64 = 6e-2;
-
-/// The same of weights in 4 bits.
-const MOST_OFF_INT4: f64 = 0.3;
 
 /// Benchmark of a packed weight against the dense layer it came from, both as Burn modules.
 ///
@@ -270,12 +195,7 @@ impl Bench {
             let off = off(found, expected)?;
             error = if error.is_nan() || off <= error { error } else { off };
         }
-        let most = match self.values {
-            ValueType::Float(_) => MOST_OFF,
-            ValueType::Int8 => MOST_OFF_INT8,
-            ValueType::Int4 => MOST_OFF_INT4,
-        };
-        if error.is_nan() || error > most {
+        if error.is_nan() || error > accepted(self.values) {
             return Err(BenchError::Wrong { kernel: written(choice), error });
         }
         Ok((choice, error))
@@ -288,25 +208,6 @@ fn on_cpu(device: &Device) -> bool {
 
 fn written(choice: Option<Choice>) -> String {
     choice.map_or("none".into(), |choice| choice.to_string())
-}
-
-/// Returns the largest difference relative to the largest value.
-fn off(found: Tensor<2>, expected: Tensor<2>) -> Result<f64, BenchError> {
-    let failed = |error: &dyn std::fmt::Display| BenchError::Device(error.to_string());
-    let read = |tensor: Tensor<2>| -> Result<Vec<f32>, BenchError> {
-        let data = tensor.try_into_data().map_err(|error| failed(&error))?;
-        data.convert::<f32>().try_into_vec().map_err(|error| failed(&format!("{error:?}")))
-    };
-    let (found, expected) = (read(found)?, read(expected)?);
-    let differences = found.iter().zip(&expected).map(|(found, expected)| found - expected);
-    let most = largest(expected.iter().copied()).max(f64::MIN_POSITIVE);
-    Ok(largest(differences) / most)
-}
-
-/// Returns the largest magnitude; unlike `f32::max` it propagates NaN.
-fn largest(values: impl Iterator<Item = f32>) -> f64 {
-    let sizes = values.map(|value| f64::from(value.abs()));
-    sizes.fold(0.0, |most: f64, size| if most.is_nan() || size <= most { most } else { size })
 }
 
 /// Returns the peak GFLOP/s of this CPU, measured once.
@@ -400,7 +301,7 @@ mod tests {
             dense.weight = dense.weight.clone().map(|weight| weight * change);
             let error = bench.row(3).unwrap_err();
             let BenchError::Wrong { error: off, .. } = &error else { panic!("{error}") };
-            assert!(off.is_nan() || *off > MOST_OFF, "{error}");
+            assert!(off.is_nan() || *off > accepted(FloatType::F32.into()), "{error}");
             assert!(error.to_string().contains("its time would mean nothing"), "{error}");
         }
     }

@@ -2,6 +2,8 @@
 
 mod alternate;
 mod bench;
+mod bench_row;
+mod difference;
 mod layer;
 mod layers;
 #[cfg(feature = "plot")]
@@ -9,7 +11,8 @@ pub mod plot;
 mod training;
 
 pub use alternate::alternate;
-pub use bench::{Bench, BenchError, BenchRow};
+pub use bench::Bench;
+pub use bench_row::{BenchError, BenchRow};
 pub use burn_sparse_kernels::Predicted;
 pub use layers::{LayerReport, layers};
 pub use training::{Passes, StepParts};

@@ -195,12 +195,21 @@ unsafe fn plain_rows<S: Simd, V: Value, const VECTORS: usize>(
             let mut sums = [[S::zero(); VECTORS]; CHAINS];
             let (mut c, mut v) = (columns.chunks_exact(CHAINS), values.chunks_exact(CHAINS));
             for (columns, values) in (&mut c).zip(&mut v) {
+                // Four vectors share a weight, so that loading it is little beside loading them.
+                let mut weights = [S::zero(); CHAINS];
+                if VECTORS < 4 {
+                    weights = S::splats(values.as_ptr());
+                } else {
+                    for chain in 0..CHAINS {
+                        weights[chain] = S::splat(values[chain]);
+                    }
+                }
                 for chain in 0..CHAINS {
-                    add::<S, VECTORS>(&mut sums[chain], xt, columns[chain], values[chain]);
+                    add::<S, VECTORS>(&mut sums[chain], xt, columns[chain], weights[chain]);
                 }
             }
             for (&column, &value) in c.remainder().iter().zip(v.remainder()) {
-                add::<S, VECTORS>(&mut sums[0], xt, column, value);
+                add::<S, VECTORS>(&mut sums[0], xt, column, S::splat(value));
             }
             for j in 0..VECTORS {
                 let low = S::add(sums[0][j], sums[1][j]);
@@ -213,19 +222,19 @@ unsafe fn plain_rows<S: Simd, V: Value, const VECTORS: usize>(
     }
 }
 
-/// Computes `sums += value · xt[column]`.
+/// Computes `sums += weight · xt[column]`, of a weight in every lane.
 #[inline(always)]
 unsafe fn add<S: Simd, const VECTORS: usize>(
     sums: &mut [S::F; VECTORS],
     xt: *const f32,
     column: i32,
-    value: f32,
+    weight: S::F,
 ) {
     // SAFETY: the caller checked the column.
     unsafe {
-        let (x, w) = (xt.add(column as usize * VECTORS * S::LANES), S::splat(value));
+        let x = xt.add(column as usize * VECTORS * S::LANES);
         for (j, sum) in sums.iter_mut().enumerate() {
-            *sum = S::fma(w, S::load(x.add(j * S::LANES)), *sum);
+            *sum = S::fma(weight, S::load(x.add(j * S::LANES)), *sum);
         }
     }
 }
