@@ -2,6 +2,7 @@
 
 use burn_sparse_pattern::{Mask, PatternError, RowOrder};
 use faer::linalg::matmul::matmul;
+use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, Mat, Par};
 use rayon::prelude::*;
 
@@ -36,7 +37,7 @@ pub(super) fn eliminate(
                 target[(col, rows[row] as usize)]
             });
             // `None` only if rounding decides; then the scores' choice stays.
-            kept_columns(inverse.clone(), weights, chosen.len()).unwrap_or(chosen)
+            kept_columns(&inverse, weights, chosen.len()).unwrap_or(chosen)
         })
         .collect();
     let mut keep = vec![false; first.rows() * first.cols()];
@@ -50,66 +51,113 @@ pub(super) fn eliminate(
     Mask::from_fn(first.rows(), first.cols(), |row, col| keep[row * first.cols() + col])
 }
 
-/// Columns that a group still has.
-struct Remaining {
+/// Columns of a group, some of them dropped. What is left is only computed where the choice needs it: the diagonal of its
+/// inverse, and the columns that are dropped next. The inverse of all columns is shared by all groups.
+struct Elimination<'a> {
+    /// `H⁻¹` of all columns.
+    inverse: &'a Mat<f64>,
+    /// All columns, those that are left first.
     columns: Vec<usize>,
-    /// `H⁻¹` of these columns.
-    inverse: Mat<f64>,
-    /// Their weights, which make up for the dropped ones: `[columns, rows]`.
+    /// Number of columns that are left.
+    left: usize,
+    /// Diagonal of the inverse of what is left, in the order of `columns`.
+    diagonal: Vec<f64>,
+    /// Weights of what is left, which make up for the dropped ones: `[columns, rows]`, in the order of `columns`.
     weights: Mat<f64>,
+    /// `A`, with a column for each dropped one: the inverse of what is left is `[H⁻¹] - A Aᵀ` of these columns.
+    factors: Mat<f64>,
 }
 
-impl Remaining {
+impl<'a> Elimination<'a> {
+    /// Starts with all columns, of which at most `most` will be dropped.
+    fn new(inverse: &'a Mat<f64>, weights: Mat<f64>, most: usize) -> Self {
+        let cols = weights.nrows();
+        Self {
+            inverse,
+            columns: (0..cols).collect(),
+            left: cols,
+            diagonal: (0..cols).map(|col| inverse[(col, col)]).collect(),
+            weights,
+            factors: Mat::zeros(cols, most),
+        }
+    }
+
     /// Drops the `count` columns of least saliency; `None` if rounding makes that impossible.
-    fn drop(&self, count: usize) -> Option<Self> {
-        let rows: Vec<usize> = (0..self.weights.ncols()).collect();
+    fn drop(&mut self, count: usize) -> Option<()> {
+        let (before, done) = (self.left, self.columns.len() - self.left);
+        self.left -= count;
+        self.move_least_to_the_end(before);
+        // The inverse's columns that are dropped, of everything that was left before: a step of a block Cholesky factorization
+        // that looks to the left, so that no matrix of all columns is updated.
+        let (rest, dropped) = self.columns[..before].split_at(self.left);
+        let mut across = Mat::zeros(before, count);
+        for (at, &col) in dropped.iter().enumerate() {
+            let from = self.inverse.col_as_slice(col);
+            let rows = rest.iter().chain(dropped);
+            across.col_as_slice_mut(at).iter_mut().zip(rows).for_each(|(to, &row)| *to = from[row]);
+        }
+        let known = self.factors.subcols(0, done);
+        let (all, pivots) = (known.subrows(0, before), known.subrows(self.left, count));
+        matmul(across.as_mut(), Accum::Add, all, pivots.transpose(), -1.0, Par::Seq);
+        let factor = Factor::new(across.subrows(self.left, count).to_owned(), Par::Seq)?;
+        let mut across = across.subrows_mut(0, self.left);
+        factor.solve_lower(across.rb_mut().transpose_mut(), Par::Seq);
+
+        let mut lost = self.weights.subrows(self.left, count).to_owned();
+        factor.solve_lower(lost.as_mut(), Par::Seq);
+        let kept = self.weights.subrows_mut(0, self.left);
+        matmul(kept, Accum::Add, across.rb(), &lost, -1.0, Par::Seq);
+        for at in 0..count {
+            let to = &mut self.factors.col_as_slice_mut(done + at)[..self.left];
+            for (row, to) in to.iter_mut().enumerate() {
+                *to = across[(row, at)];
+                self.diagonal[row] -= to.powi(2);
+            }
+        }
+        Some(())
+    }
+
+    /// Reorders the first `before` columns so that those of least saliency come after the ones that are left.
+    fn move_least_to_the_end(&mut self, before: usize) {
+        let rows = self.weights.ncols();
         let saliency = |at: usize| {
-            let squares: f64 = rows.iter().map(|&row| self.weights[(at, row)].powi(2)).sum();
-            squares / self.inverse[(at, at)]
+            let squares: f64 = (0..rows).map(|row| self.weights[(at, row)].powi(2)).sum();
+            squares / self.diagonal[at]
         };
-        let mut ranked: Vec<(f64, usize)> =
-            (0..self.columns.len()).map(|at| (saliency(at), at)).collect();
+        let mut ranked: Vec<(f64, usize)> = (0..before).map(|at| (saliency(at), at)).collect();
         // Of equal columns the last is dropped first.
-        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-        let (dropped, left) = ranked.split_at(count.min(ranked.len()));
-        let dropped: Vec<usize> = dropped.iter().map(|&(_, at)| at).collect();
-        let mut left: Vec<usize> = left.iter().map(|&(_, at)| at).collect();
-        left.sort_unstable();
-
-        let inverse = |rows: &[usize], cols: &[usize]| part(&self.inverse, rows, cols);
-        let factor = Factor::new(inverse(&dropped, &dropped), Par::Seq)?;
-        let across = inverse(&left, &dropped);
-        let mut lost = part(&self.weights, &dropped, &rows);
-        factor.solve(lost.as_mut(), Par::Seq);
-        let mut solved = across.transpose().to_owned();
-        factor.solve(solved.as_mut(), Par::Seq);
-
-        let mut weights = part(&self.weights, &left, &rows);
-        matmul(weights.as_mut(), Accum::Add, &across, &lost, -1.0, Par::Seq);
-        let mut next = inverse(&left, &left);
-        matmul(next.as_mut(), Accum::Add, &across, &solved, -1.0, Par::Seq);
-        let columns = left.iter().map(|&at| self.columns[at]).collect();
-        Some(Self { columns, inverse: next, weights })
+        let columns = &self.columns;
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(columns[b.1].cmp(&columns[a.1])));
+        let mut least: Vec<usize> = ranked.iter().take(before - self.left).map(|r| r.1).collect();
+        // From the last one on, so that no place is taken by one that is yet to move.
+        least.sort_unstable();
+        for (at, to) in least.into_iter().rev().zip((self.left..before).rev()) {
+            if at == to {
+                continue;
+            }
+            self.columns.swap(at, to);
+            self.diagonal.swap(at, to);
+            for matrix in [&mut self.weights, &mut self.factors] {
+                for col in 0..matrix.ncols() {
+                    matrix.col_as_slice_mut(col).swap(at, to);
+                }
+            }
+        }
     }
 }
 
-fn part(matrix: &Mat<f64>, rows: &[usize], cols: &[usize]) -> Mat<f64> {
-    let mut part = Mat::zeros(rows.len(), cols.len());
-    for (at, &col) in cols.iter().enumerate() {
-        let from = matrix.col_as_slice(col);
-        part.col_as_slice_mut(at).iter_mut().zip(rows).for_each(|(to, &row)| *to = from[row]);
+/// Drops columns until `count` are left, and returns these, rising.
+fn kept_columns(inverse: &Mat<f64>, weights: Mat<f64>, count: usize) -> Option<Vec<usize>> {
+    let most = weights.nrows() - count;
+    let step = most.div_ceil(STAGES);
+    let mut elimination = Elimination::new(inverse, weights, most);
+    while elimination.left > count {
+        elimination.drop(step.min(elimination.left - count))?;
     }
-    part
-}
-
-/// Drops columns until `count` are left, and returns these.
-fn kept_columns(inverse: Mat<f64>, weights: Mat<f64>, count: usize) -> Option<Vec<usize>> {
-    let mut remaining = Remaining { columns: (0..weights.nrows()).collect(), inverse, weights };
-    let step = (remaining.columns.len() - count).div_ceil(STAGES);
-    while remaining.columns.len() > count {
-        remaining = remaining.drop(step.min(remaining.columns.len() - count))?;
-    }
-    Some(remaining.columns)
+    let mut kept = elimination.columns;
+    kept.truncate(count);
+    kept.sort_unstable();
+    Some(kept)
 }
 
 #[cfg(test)]
@@ -122,19 +170,18 @@ mod tests {
         let target = Mat::from_fn(13, 4, |i, j| ((i * 7 + j * 5) % 11) as f64 - 5.0);
         let damped = Damped::new(&gram, 1e-3, Par::Seq);
         let inverse = damped.factor.inverse(Par::Seq);
-        let all = Remaining { columns: (0..13).collect(), inverse, weights: target.clone() };
-        let left = all.drop(4).and_then(|left| left.drop(3)).unwrap();
-        assert_eq!(left.columns.len(), 6);
-        let own = part(&damped.matrix, &left.columns, &left.columns);
-        let identity = &own * &left.inverse;
+        let mut found = Elimination::new(&inverse, target.clone(), 8);
+        found.drop(4).and_then(|()| found.drop(3)).unwrap();
+        assert_eq!(found.left, 6);
+        let left = &found.columns[..6];
+        let own = Mat::from_fn(6, 6, |i, j| damped.matrix[(left[i], left[j])]);
+        let own_inverse = Factor::new(own.clone(), Par::Seq).unwrap().inverse(Par::Seq);
         let goal = &damped.matrix * &target;
-        let found = &own * &left.weights;
+        let outputs = &own * found.weights.subrows(0, 6);
         for i in 0..6 {
-            for j in 0..6 {
-                assert!((identity[(i, j)] - f64::from(i == j)).abs() < 1e-9);
-            }
+            assert!((own_inverse[(i, i)] - found.diagonal[i]).abs() < 1e-9);
             for row in 0..4 {
-                assert!((found[(i, row)] - goal[(left.columns[i], row)]).abs() < 1e-9);
+                assert!((outputs[(i, row)] - goal[(left[i], row)]).abs() < 1e-9);
             }
         }
     }
@@ -149,7 +196,7 @@ mod tests {
         let damped = Damped::new(&gram, 0.0, Par::Seq);
         let weights = Mat::from_fn(4, 1, |i, _| [1.0, 1.0, 0.5, 0.4][i]);
         // By their first saliencies, both would go.
-        let kept = kept_columns(damped.factor.inverse(Par::Seq), weights, 2).unwrap();
+        let kept = kept_columns(&damped.factor.inverse(Par::Seq), weights, 2).unwrap();
         assert_eq!(kept, [0, 2]);
     }
 }

@@ -116,6 +116,11 @@ impl Factor {
         solve_upper_triangular_in_place(self.0.transpose(), right, par);
     }
 
+    /// Computes `L⁻¹ right`, in place.
+    pub(super) fn solve_lower(&self, right: MatMut<'_, f64>, par: Par) {
+        solve_lower_triangular_in_place(self.0.as_ref(), right, par);
+    }
+
     /// Computes `L⁻¹`.
     pub(super) fn inverse_lower(&self, par: Par) -> Mat<f64> {
         let n = self.0.nrows();
