@@ -11,7 +11,8 @@ use super::CalibrateError;
 pub enum Saliency {
     /// `|w|`: ignores the inputs.
     Magnitude,
-    /// `|w| · ‖x‖`: the size of the weight's contribution (Sun et al., "Wanda", ICLR 2024, equation 1).
+    /// `|w| · ‖x‖`: the size of the weight's contribution (Sun et al., "Wanda", ICLR 2024, equation 1). Unstructured weights
+    /// compete within their row (section 3).
     Wanda,
     /// `w² / [H⁻¹]ⱼⱼ`: the error that is left when the other weights make up for it as well as they can (Hassibi and Stork,
     /// "Optimal Brain Surgeon", 1993; Frantar and Alistarh, "SparseGPT", ICML 2023).

@@ -87,8 +87,8 @@ impl<'a> Elimination<'a> {
         let (before, done) = (self.left, self.columns.len() - self.left);
         self.left -= count;
         self.move_least_to_the_end(before);
-        // The inverse's columns that are dropped, of everything that was left before: a step of a block Cholesky factorization
-        // that looks to the left, so that no matrix of all columns is updated.
+        // The inverse's columns that are dropped, of everything that was left before: a step of a left-looking block Cholesky
+        // factorization, which updates no matrix of all columns.
         let (rest, dropped) = self.columns[..before].split_at(self.left);
         let mut across = Mat::zeros(before, count);
         for (at, &col) in dropped.iter().enumerate() {

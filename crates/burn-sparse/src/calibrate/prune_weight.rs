@@ -9,6 +9,7 @@ use super::factor::{Damped, threads};
 use super::gram::Moments;
 use super::repair::{least_squares, masked, output_error};
 use super::rounding::rounded;
+use super::saliency::rank_within_rows;
 use super::sweep::{sweep, width};
 use super::{CalibrateConfig, Saliency};
 
@@ -97,7 +98,10 @@ impl Task<'_> {
         damped: &Damped,
     ) -> Result<Projection, PatternError> {
         let (cols, rows) = (target.nrows(), target.ncols());
-        let scores = self.config.score().scores(target, damped, &moments.second);
+        let mut scores = self.config.score().scores(target, damped, &moments.second);
+        if self.config.score() == Saliency::Wanda && self.pattern == (Pattern::Unstructured {}) {
+            rank_within_rows(&mut scores, cols);
+        }
         let scores = Scores::new(rows, cols, &scores)?;
         let search = Search { seed: self.seed, ..Search::default() };
         let first = self.pattern.project(&scores, self.sparsity, &search)?;

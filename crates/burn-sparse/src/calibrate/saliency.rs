@@ -26,3 +26,27 @@ impl Saliency {
         .collect()
     }
 }
+
+/// Replaces scores by their rank within their row, so that every row keeps as many.
+pub(super) fn rank_within_rows(scores: &mut [f32], cols: usize) {
+    for row in scores.chunks_exact_mut(cols) {
+        let mut rising: Vec<usize> = (0..cols).collect();
+        // Of equal scores the first ranks highest, as in every projection.
+        rising.sort_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));
+        for (rank, at) in rising.into_iter().enumerate() {
+            row[at] = rank as f32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_start_anew_in_every_row_and_the_first_of_equals_is_highest() {
+        let mut scores = [5.0, 1.0, 5.0, 0.1, 0.3, 0.2];
+        rank_within_rows(&mut scores, 3);
+        assert_eq!(scores, [2.0, 0.0, 1.0, 0.0, 2.0, 1.0]);
+    }
+}
