@@ -8,8 +8,8 @@ BURN_SPARSE is the command, MODEL a folder, TEXT what calibrates it, DATA the fo
 each cell; cells that it has are not measured again. With --table nothing is measured: the Markdown tables are printed.
 
 Methods are a score and, after a plus, repair: magnitude, wanda, obs, magnitude+repair, wanda+repair, obs+repair. Magnitude alone
-runs without calibration. --options adds
-options of `burn-sparse prune` to a pattern's cells (NAME is a pattern's kind, or "all"); --text is `eval`'s.
+runs without calibration. --options adds options of `burn-sparse prune` to a pattern's cells (NAME is a pattern's kind, or "all");
+--text is `eval`'s.
 """
 import argparse
 import json
