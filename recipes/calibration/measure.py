@@ -47,12 +47,12 @@ def measure(args, cell):
     extra = [word for name in ("all", cell["pattern"].partition("(")[0]) for word in args.options.get(name, "").split()]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "pruned"
-        calibrate = ["--calibrate", args.calibrate, "--samples", str(args.samples), "--score", score, "--seed", str(cell["seed"])]
+        calibrate = ["--calibrate", args.calibrate, "--samples", str(args.samples), "--score", score]
         calibrate += [*(["--repair"] if repair else []), *extra]
         start = time.monotonic()
         command(
             args.command, "prune", args.model, "--pattern", PATTERNS[cell["pattern"]], "--sparsity", str(cell["sparsity"]),
-            *([] if cell["method"] == "magnitude" else calibrate), "--out", str(out),
+            "--seed", str(cell["seed"]), *([] if cell["method"] == "magnitude" else calibrate), "--out", str(out),
         )  # fmt: skip
         seconds = time.monotonic() - start
         text = ["--text", args.text] if args.text else []

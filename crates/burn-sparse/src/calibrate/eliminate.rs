@@ -125,7 +125,7 @@ impl<'a> Elimination<'a> {
             squares / self.diagonal[at]
         };
         let mut ranked: Vec<(f64, usize)> = (0..before).map(|at| (saliency(at), at)).collect();
-        // Of equal columns the last is dropped first.
+        // The last of equal columns is dropped first.
         let columns = &self.columns;
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(columns[b.1].cmp(&columns[a.1])));
         let mut least: Vec<usize> = ranked.iter().take(before - self.left).map(|r| r.1).collect();

@@ -112,7 +112,7 @@ impl Factor {
 
     /// Solves for all columns of `right`, in place.
     pub(super) fn solve(&self, mut right: MatMut<'_, f64>, par: Par) {
-        solve_lower_triangular_in_place(self.0.as_ref(), right.rb_mut(), par);
+        self.solve_lower(right.rb_mut(), par);
         solve_upper_triangular_in_place(self.0.transpose(), right, par);
     }
 
@@ -125,7 +125,7 @@ impl Factor {
     pub(super) fn inverse_lower(&self, par: Par) -> Mat<f64> {
         let n = self.0.nrows();
         let mut inverse = Mat::identity(n, n);
-        solve_lower_triangular_in_place(self.0.as_ref(), inverse.as_mut(), par);
+        self.solve_lower(inverse.as_mut(), par);
         inverse
     }
 

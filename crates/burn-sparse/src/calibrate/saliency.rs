@@ -31,7 +31,7 @@ impl Saliency {
 pub(super) fn rank_within_rows(scores: &mut [f32], cols: usize) {
     for row in scores.chunks_exact_mut(cols) {
         let mut rising: Vec<usize> = (0..cols).collect();
-        // Of equal scores the first ranks highest, as in every projection.
+        // The first of equal scores ranks highest, as in every projection.
         rising.sort_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));
         for (rank, at) in rising.into_iter().enumerate() {
             row[at] = rank as f32;
