@@ -11,9 +11,9 @@ pub enum CpuKernel {
     Tiles,
     /// Every row looks up its own inputs of a block, vectors along 16 rows.
     LookUp,
-    /// Row after row, vectors along its kept weights.
+    /// Every row gathers its own inputs, vectors along 16 rows.
     Gather,
-    /// Row after row, vectors along tokens.
+    /// A few rows at a time, vectors along tokens.
     Rows,
 }
 

@@ -15,8 +15,10 @@ pub enum Layout {
         /// Number of kept weights of a full block.
         kept: usize,
     },
-    /// Arbitrary rows: `values [kept, 1]`, `index [kept]` holds column ids, `offsets [rows + 1]` the start of each row;
-    /// `order` is unused.
+    /// Arbitrary rows, in tiles of 16 that keep nearly as many weights as each other (sliced ELLPACK, Kreutzer et al. 2014):
+    /// `values [slots, 16]`, `index` with the same shape holds column ids, `offsets [tiles + 1]` the first slot of each
+    /// tile, `order [rows]` the row at every position. Rows shorter than the longest of their tile are padded with zeros
+    /// in a column past the last.
     Rows,
 }
 
@@ -25,8 +27,7 @@ impl Layout {
     pub fn lanes(self) -> usize {
         match self {
             Self::Grouped { vector } => vector,
-            Self::Balanced { .. } => TILE_ROWS,
-            Self::Rows => 1,
+            Self::Balanced { .. } | Self::Rows => TILE_ROWS,
         }
     }
 
@@ -38,6 +39,8 @@ impl Layout {
     /// Returns the name of the kernels of this layout, as in `flex-grouped-tiles-avx512`.
     pub fn family(self) -> &'static str {
         match self {
+            // Single rows, as GPUs take them.
+            Self::Grouped { vector: 1 } => Self::Rows.family(),
             Self::Grouped { .. } => "grouped",
             Self::Balanced { .. } => "balanced",
             Self::Rows => "unstructured",
@@ -45,7 +48,7 @@ impl Layout {
     }
 }
 
-/// Number of rows that a [`Layout::Balanced`] tile interleaves: the lanes of one 512-bit vector.
+/// Number of rows that a tile of [`Layout::Balanced`] and [`Layout::Rows`] interleaves: the lanes of one 512-bit vector.
 pub const TILE_ROWS: usize = 16;
 
 /// Shape of a packed weight.

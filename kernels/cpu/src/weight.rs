@@ -34,9 +34,9 @@ pub struct Parts<'a> {
     pub columns: &'a [i32],
     /// In-block column indices of the balanced layout.
     pub in_block: &'a [u8],
-    /// Start of each group's columns, or of each row's values.
+    /// Start of each group's columns, or of each tile's slots.
     pub offsets: &'a [i32],
-    /// Row at each position of the grouped layout (the row order).
+    /// Row at each position of the grouped and row layouts (the row order).
     pub order: &'a [i32],
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Weight<'a, V = f32> {
     /// In-block column indices of the balanced layout.
     pub(crate) in_block: &'a [u8],
     pub(crate) offsets: &'a [i32],
-    /// Row at each position of the grouped layout (the row order).
+    /// Row at each position of the grouped and row layouts (the row order).
     pub(crate) order: &'a [i32],
 }
 
@@ -160,8 +160,8 @@ impl<V> Weight<'_, V> {
                 expect("group offsets", self.offsets.len(), groups + 1)?;
                 expect("row order", self.order.len(), self.rows)?;
                 if !known {
-                    self.check_offsets()?;
-                    self.check_columns()?;
+                    self.check_offsets(self.columns.len())?;
+                    self.check_columns(self.cols)?;
                     self.check_order()?;
                 }
             }
@@ -181,39 +181,41 @@ impl<V> Weight<'_, V> {
             }
             Layout::Rows => {
                 expect("values", self.values.len(), self.columns.len())?;
-                expect("row offsets", self.offsets.len(), self.rows + 1)?;
+                expect("tile offsets", self.offsets.len(), self.rows.div_ceil(TILE_ROWS) + 1)?;
+                expect("row order", self.order.len(), self.rows)?;
+                let slots = self.columns.len() / TILE_ROWS;
+                expect("values of whole tiles", slots * TILE_ROWS, self.columns.len())?;
                 if !known {
-                    self.check_offsets()?;
-                    self.check_columns()?;
-                    let widest = self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max();
-                    let widest = widest.unwrap_or(0).max(1) as usize;
-                    expect_within("weights of a row", widest, self.cols)?;
+                    self.check_offsets(slots)?;
+                    // Padding points at the column past the last.
+                    self.check_columns(self.cols + 1)?;
+                    self.check_order()?;
                 }
             }
         }
         Ok(())
     }
 
-    fn check_offsets(&self) -> Result<(), String> {
+    fn check_offsets(&self, end: usize) -> Result<(), String> {
         let rising = self.offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let last = self.offsets.last().copied();
-        if rising && self.offsets[0] == 0 && last.map(|l| l as usize) == Some(self.columns.len()) {
+        if rising && self.offsets[0] == 0 && last.map(|l| l as usize) == Some(end) {
             Ok(())
         } else {
-            Err(format!("offsets do not rise from 0 to {}", self.columns.len()))
+            Err(format!("offsets do not rise from 0 to {end}"))
         }
     }
 
-    fn check_columns(&self) -> Result<(), String> {
+    fn check_columns(&self, end: usize) -> Result<(), String> {
         // Compared as unsigned, so that a negative index is too large as well; a single maximum vectorizes.
         let highest = self.columns.iter().fold(0, |high, &col| high.max(col as u32));
-        if highest as usize >= self.cols && !self.columns.is_empty() {
+        if highest as usize >= end && !self.columns.is_empty() {
             return Err(format!("column {highest} of {}", self.cols));
         }
         Ok(())
     }
 
-    /// Checks that the row order is a permutation: two groups with the same row would write it from two threads.
+    /// Checks that the row order is a permutation: two threads would write a row that it names twice.
     fn check_order(&self) -> Result<(), String> {
         let mut seen = vec![0_u64; self.rows.div_ceil(64)];
         for &row in self.order {
@@ -236,17 +238,23 @@ impl<V> Weight<'_, V> {
         self.values.len() / self.padded_rows()
     }
 
-    /// Returns the number of rows rounded up to whole tiles of 16, as kernels of the balanced layout write them.
+    /// Returns the number of rows rounded up to whole tiles of 16, as kernels of tiles of rows write them.
     pub fn padded_rows(&self) -> usize {
         self.rows.div_ceil(TILE_ROWS) * TILE_ROWS
     }
 
-    /// Returns the number of features in a tile of `x`: `cols`, plus as many as an in-block byte may point past them.
+    /// Returns the number of features in a tile of `x`: `cols`, plus those past them to which padding may point.
     pub(crate) fn tile_rows(&self) -> usize {
         match self.layout {
             Layout::Balanced { block, .. } => padded(self.cols, block),
-            _ => self.cols,
+            Layout::Rows => self.cols + 1,
+            Layout::Grouped { .. } => self.cols,
         }
+    }
+
+    /// Returns the slots of a tile of 16 rows of the row layout.
+    pub(crate) fn slots(&self, tile: usize) -> std::ops::Range<usize> {
+        self.offsets[tile] as usize..self.offsets[tile + 1] as usize
     }
 
     /// Returns the number of multiply-adds per token.
@@ -254,8 +262,8 @@ impl<V> Weight<'_, V> {
         self.values.len()
     }
 
-    /// Calls `each(row, column, index of the value)` for the kept weights of `rows`, without padding. In the grouped
-    /// layout, `rows` are positions in the row order.
+    /// Calls `each(row, column, index of the value)` for the kept weights of `rows`, without padding. Where a layout has a
+    /// row order, `rows` are positions in it.
     pub fn entries(&self, rows: std::ops::Range<usize>, mut each: impl FnMut(usize, usize, usize)) {
         match self.layout {
             Layout::Grouped { vector } => {
@@ -286,9 +294,14 @@ impl<V> Weight<'_, V> {
                 }
             }
             Layout::Rows => {
-                for row in rows {
-                    for at in self.offsets[row] as usize..self.offsets[row + 1] as usize {
-                        each(row, self.columns[at] as usize, at);
+                for place in rows {
+                    let row = self.order[place] as usize;
+                    for slot in self.slots(place / TILE_ROWS) {
+                        let at = slot * TILE_ROWS + place % TILE_ROWS;
+                        let col = self.columns[at] as usize;
+                        if col < self.cols {
+                            each(row, col, at);
+                        }
                     }
                 }
             }

@@ -292,16 +292,76 @@ fn balanced_kernels_agree_on_every_instruction_set() {
 }
 
 #[test]
+fn padding_of_rows_reads_no_input() {
+    // The second row keeps one weight of the two of the first, and its padding reads neither an infinite input nor the next
+    // token.
+    let (rows, cols) = (2, 3);
+    let mut columns = vec![3; 32];
+    (columns[0], columns[16], columns[1]) = (0, 2, 1);
+    let mut values = vec![0.0; 32];
+    (values[0], values[16], values[1]) = (1.0, 2.0, 3.0);
+    let (columns, offsets, order) = (&columns, &[0, 2], &[0, 1]);
+    let arrays =
+        Arrays { rows, cols, values: &values, columns, offsets, order, ..Arrays::default() };
+    let weight = arrays.checked(Layout::Rows, Values::F32(&values));
+    let x = [1.0, 2.0, f32::INFINITY].repeat(5);
+    for isa in Isa::available() {
+        for kernel in CpuKernel::candidates(Layout::Rows, 5, isa) {
+            let y =
+                run(isa, kernel, &weight, &x, Store { bias: None, activation: Activation::None });
+            assert_eq!(y, [f32::INFINITY, 6.0].repeat(5), "{kernel:?} {isa:?}");
+        }
+    }
+}
+
+#[test]
+fn malformed_tiles_of_rows_are_refused() {
+    let order = [0, 1];
+    let refused = |columns: &[i32], offsets: &[i32], order: &[i32]| {
+        let values = vec![0.0; columns.len()];
+        let values = Values::F32(&values);
+        let (in_block, layout) = (&[], Layout::Rows);
+        let parts = Parts { rows: 2, cols: 3, layout, values, columns, in_block, offsets, order };
+        parts.check().unwrap_err()
+    };
+    assert!(refused(&[4; 16], &[0, 1], &order).contains("column 4"));
+    assert!(refused(&[-1; 16], &[0, 1], &order).contains("column"));
+    assert!(refused(&[3; 16], &[0, 2], &order).contains("offsets"));
+    assert!(refused(&[3; 16], &[0, 1, 1], &order).contains("tile offsets"));
+    assert!(refused(&[3; 16], &[0, 1], &[0, 0]).contains("row order"));
+    assert!(refused(&[3; 15], &[0, 1], &order).contains("whole tiles"));
+}
+
+/// Returns the columns of rows in tiles of 16, the first slot of each tile, and the order of rows: the last row first.
+/// One row is empty.
+fn tiles_of_rows(rows: usize, cols: usize) -> (Vec<i32>, Vec<i32>, Vec<i32>) {
+    let order: Vec<i32> = (0..rows as i32).rev().collect();
+    let kept = |row: i32| if row == 2 { Vec::new() } else { columns(cols, row as usize) };
+    let (mut ids, mut offsets) = (Vec::new(), vec![0]);
+    for tile in order.chunks(16) {
+        let tile: Vec<Vec<i32>> = tile.iter().map(|&row| kept(row)).collect();
+        let slots = tile.iter().map(Vec::len).max().unwrap();
+        let padded = |slot: usize, lane: usize| {
+            tile.get(lane).and_then(|row| row.get(slot)).copied().unwrap_or(cols as i32)
+        };
+        ids.extend((0..16 * slots).map(|at| padded(at / 16, at % 16)));
+        offsets.push(offsets[offsets.len() - 1] + slots as i32);
+    }
+    (ids, offsets, order)
+}
+
+#[test]
 fn row_kernels_agree_on_every_instruction_set() {
     for (rows, cols) in [(40, 64), (17, 33), (1, 1), (31, 100), (33, 99)] {
-        let (mut ids, mut offsets) = (Vec::new(), vec![0]);
-        for row in 0..rows {
-            ids.extend(if row == 2 { Vec::new() } else { columns(cols, row) });
-            offsets.push(ids.len() as i32);
-        }
-        let values = noise(ids.len(), 3);
-        let (values, columns, offsets) = (&values, &ids, &offsets);
-        let arrays = Arrays { rows, cols, values, columns, offsets, ..Arrays::default() };
+        let (ids, offsets, order) = tiles_of_rows(rows, cols);
+        let mut values = noise(ids.len(), 3);
+        values.iter_mut().zip(&ids).for_each(|(value, &id)| {
+            if id as usize == cols {
+                *value = 0.0;
+            }
+        });
+        let (values, columns, offsets, order) = (&values, &ids, &offsets, &order);
+        let arrays = Arrays { rows, cols, values, columns, offsets, order, ..Arrays::default() };
         assert_every_isa_agrees(Layout::Rows, &arrays);
     }
 }

@@ -171,23 +171,22 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
             (layout, DType::I32)
         }
         Layout::Rows => {
-            runs(rows);
+            let (kept, tiles) = (cols * kept / 16, rows.div_ceil(TILE_ROWS));
+            index = interleaved(tiles, |row| sample_columns(kept, cols, row));
+            offsets.extend((0..=tiles).map(|tile| tile * kept));
+            order.extend(0..rows);
             (layout, DType::I32)
         }
         Layout::Balanced { block, .. } => {
             let (kept, blocks) = (block * kept / 16, cols / block);
-            for tile in 0..rows.div_ceil(TILE_ROWS) * blocks {
-                let row = |row| sample_columns(kept, block, tile * TILE_ROWS + row).collect();
-                let rows: Vec<Vec<usize>> = (0..TILE_ROWS).map(row).collect();
-                index.extend((0..kept).flat_map(|slot| rows.iter().map(move |row| row[slot])));
-            }
+            let tiles = rows.div_ceil(TILE_ROWS) * blocks;
+            index = interleaved(tiles, |row| sample_columns(kept, block, row));
             (Layout::Balanced { block, kept }, DType::U8)
         }
     };
     let stored = match layout {
-        // Bytes are as many as values.
-        Layout::Balanced { .. } => index.len(),
-        Layout::Grouped { .. } | Layout::Rows => index.len() * layout.lanes(),
+        Layout::Balanced { .. } | Layout::Rows => index.len(),
+        Layout::Grouped { vector } => index.len() * vector,
     };
     PackedTensors {
         rows,
@@ -199,6 +198,20 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
         order: ids(&order, DType::I32),
         checked: Checked::default(),
     }
+}
+
+/// Interleaves the columns of the rows of every tile, as many in each row.
+fn interleaved<I: Iterator<Item = usize>>(
+    tiles: usize,
+    columns: impl Fn(usize) -> I,
+) -> Vec<usize> {
+    let mut index = Vec::new();
+    for tile in 0..tiles {
+        let rows = tile * TILE_ROWS..(tile + 1) * TILE_ROWS;
+        let rows: Vec<Vec<usize>> = rows.map(|row| columns(row).collect()).collect();
+        index.extend((0..rows[0].len()).flat_map(|slot| rows.iter().map(move |row| row[slot])));
+    }
+    index
 }
 
 /// Draws `kept` of `of` columns in ascending order, irregularly spaced (Knuth's algorithm S): at regular distances they

@@ -53,7 +53,7 @@ impl GpuKernel {
             Layout::Grouped { vector } => {
                 (tensor_core_kernels(vector, n, dtype, device), grouped(vector).collect())
             }
-            Layout::Rows => (Vec::new(), grouped(1).collect()),
+            Layout::Rows => (Vec::new(), Vec::new()),
             Layout::Balanced { .. } => {
                 let kernels = balanced::Kernel::candidates(n).into_iter();
                 (Vec::new(), kernels.map(Self::Balanced).collect())
@@ -90,7 +90,7 @@ fn fits(weight: &PackedShape, n: usize, device: &CubeDevice) -> Result<(), &'sta
     let (groups, decodes) = match layout {
         Layout::Grouped { vector } => (rows.div_ceil(vector), vector < 4),
         Layout::Balanced { .. } => (rows.div_ceil(TILE_ROWS), false),
-        Layout::Rows => (rows, true),
+        Layout::Rows => return Err("these rows were packed for a CPU, in tiles"),
     };
     // Tokens of a cube that decodes; else a transposition, of which either side may come to lie there, has the
     // smallest tiles.

@@ -168,7 +168,7 @@ fn family(shape: &PackedShape) -> Family {
     let PackedShape { rows, cols, layout, stored, .. } = *shape;
     match layout {
         Layout::Grouped { vector } => Family::Grouped(Grouped { rows, cols, vector }),
-        Layout::Rows => Family::Grouped(Grouped { rows, cols, vector: 1 }),
+        Layout::Rows => unreachable!("no GPU kernel is ever chosen for it"),
         Layout::Balanced { block, kept } => {
             let per_row = stored / TILE_ROWS / rows.div_ceil(TILE_ROWS);
             Family::Balanced(Balanced { rows, cols, block, kept, per_row })

@@ -1,6 +1,7 @@
 //! Packed weights as tensors.
 
 mod primitive;
+mod rows;
 mod spec;
 mod stack;
 mod tensors;

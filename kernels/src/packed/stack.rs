@@ -15,8 +15,7 @@ impl PackedTensors {
         let (first, last) = (parts.first()?, parts.len() - 1);
         let unit = match first.layout {
             Layout::Grouped { vector } => vector,
-            Layout::Balanced { .. } => TILE_ROWS,
-            Layout::Rows => 1,
+            Layout::Balanced { .. } | Layout::Rows => TILE_ROWS,
         };
         let per_row = |part: &Self| match part.layout {
             Layout::Balanced { .. } => Some(part.kept_per_row()),
@@ -39,8 +38,6 @@ impl PackedTensors {
                 let count = part.offsets.dims()[0] - begin;
                 let shifted = part.offsets.clone().narrow(0, begin, count);
                 offsets.push(shifted.add_scalar(slots as i32));
-            }
-            if matches!(first.layout, Layout::Grouped { .. }) {
                 orders.push(part.order.clone().add_scalar(rows as i32));
             }
             rows += part.rows;

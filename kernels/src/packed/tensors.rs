@@ -1,8 +1,6 @@
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
-use burn_sparse_pattern::{
-    BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder, UnstructuredPacked,
-};
+use burn_sparse_pattern::{BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder};
 
 use super::Spec;
 use crate::{Activation, Address, Layout, Memo, PackedShape};
@@ -77,7 +75,7 @@ impl PackedTensors {
             Packed::Grouped(packed) => Self::from_grouped(packed, device),
             Packed::Balanced(packed) => Self::from_balanced(packed, device),
             Packed::Unstructured(packed) => Self::from_rows(packed, device),
-            // No kernel uses the inner pattern; the kernel for arbitrary rows runs it.
+            // Rows keep as many weights as each other; the kernel of single rows runs them without padding.
             Packed::Hierarchical(_) => Self::from_rows(&packed.to_unstructured(), device),
         }
     }
@@ -170,24 +168,6 @@ impl PackedTensors {
         }
     }
 
-    fn from_rows(packed: &UnstructuredPacked, device: &Device) -> Self {
-        let (mut columns, mut offsets) = (Vec::with_capacity(packed.values().len()), vec![0]);
-        for row in 0..packed.rows() {
-            columns.extend(packed.row_columns(row).map(|col| col as u32));
-            offsets.push(columns.len() as u32);
-        }
-        Self {
-            rows: packed.rows(),
-            cols: packed.cols(),
-            layout: Layout::Rows,
-            values: floats(packed.values().to_vec(), 1, device),
-            index: ids(&columns, device),
-            offsets: ids(&offsets, device),
-            order: ids(&[], device),
-            checked: Checked::default(),
-        }
-    }
-
     /// Downloads the packed matrix and checks it.
     ///
     /// # Errors
@@ -205,6 +185,7 @@ impl PackedTensors {
             read(tensor.clone().into_data().convert::<u32>())
         };
         Ok(match self.layout {
+            Layout::Grouped { vector: 1 } => Packed::Unstructured(self.to_rows(&values)?),
             Layout::Grouped { vector } => {
                 let order = RowOrder::new(unsigned(&self.order))?;
                 let moved = order != RowOrder::identity(self.rows);
@@ -228,25 +209,7 @@ impl PackedTensors {
                 let indices = all.map(|i| index[at(i)]).collect();
                 Packed::Balanced(BalancedPacked::new(shape, block, kept, kept_values, indices)?)
             }
-            Layout::Rows => {
-                let (columns, offsets) = (unsigned(&self.index), unsigned(&self.offsets));
-                let width = self.cols.div_ceil(8);
-                let mut bitmask = vec![0_u8; self.rows * width];
-                let mut rising = Vec::with_capacity(values.len());
-                for row in 0..self.rows {
-                    // Kernels accept the columns of a row in any order, but a mask has one order.
-                    let slots = offsets[row] as usize..offsets[row + 1] as usize;
-                    let mut slots: Vec<usize> = slots.collect();
-                    slots.sort_by_key(|&slot| columns[slot]);
-                    for slot in slots {
-                        bitmask[row * width + columns[slot] as usize / 8] |=
-                            1 << (columns[slot] % 8);
-                        rising.push(values[slot]);
-                    }
-                }
-                let (rows, cols) = shape;
-                Packed::Unstructured(UnstructuredPacked::new(rows, cols, bitmask, rising)?)
-            }
+            Layout::Rows => Packed::Unstructured(self.to_rows(&values)?),
         })
     }
 
@@ -298,13 +261,13 @@ fn interleaved(row: usize, slot: usize, per_row: usize) -> usize {
     ((row / TILE_ROWS) * per_row + slot) * TILE_ROWS + row % TILE_ROWS
 }
 
-fn floats(values: Vec<f32>, lanes: usize, device: &Device) -> Tensor<2> {
+pub(super) fn floats(values: Vec<f32>, lanes: usize, device: &Device) -> Tensor<2> {
     let (len, shape) = (values.len(), [values.len() / lanes, lanes]);
     // Uploaded flat: a GPU may pad the rows of a matrix, and every forward pass would copy them.
     Tensor::<1>::from_data(TensorData::new(values, [len]), device).reshape(shape)
 }
 
-fn ids(ids: &[u32], device: &Device) -> Tensor<1, Int> {
+pub(super) fn ids(ids: &[u32], device: &Device) -> Tensor<1, Int> {
     let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
     let shape = [ids.len()];
     Tensor::from_data(TensorData::new(ids, shape), (device, DType::I32))

@@ -135,9 +135,13 @@ impl<V: Value, X: TileRows, Y: TileRows> Dots<'_, V, X, Y> {
         let (weight, width) = (self.weight, self.vectors * S::LANES);
         let end = (self.units.end * TILE_ROWS).min(weight.rows);
         let mut entries: Vec<(usize, usize)> = Vec::new();
-        for row in self.units.start * TILE_ROWS..end {
+        for place in self.units.start * TILE_ROWS..end {
             entries.clear();
-            weight.entries(row..row + 1, |_, column, at| entries.push((column, at)));
+            let mut row = 0;
+            weight.entries(place..place + 1, |of, column, at| {
+                row = of;
+                entries.push((column, at));
+            });
             // SAFETY: every feature has `width` floats.
             let dy = unsafe { self.dy.row(row, width) };
             for entries in entries.chunks(S::LANES) {

@@ -83,7 +83,7 @@ pub(crate) fn window<V: Value>(weight: &Weight<'_, V>) -> usize {
         _ if V::IS_F32 => 0,
         Layout::Grouped { vector } => grouped::PASS * vector,
         Layout::Balanced { block, .. } => rows::pass(block) * block * TILE_ROWS,
-        Layout::Rows => weight.cols,
+        Layout::Rows => rows::MOST_SLOTS * TILE_ROWS,
     }
 }
 
@@ -116,7 +116,9 @@ impl<V: Value> Work for Multiply<'_, V> {
                     let layout = (block, kept);
                     rows::balanced::<S, V>(weight, layout, store, units, tiles, vectors, window);
                 }
-                Layout::Rows => rows::plain::<S, V>(weight, store, units, tiles, vectors, window),
+                Layout::Rows => {
+                    rows::unstructured::<S, V>(weight, store, units, tiles, vectors, window);
+                }
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Kernels for balanced and unstructured rows: each kept weight is one broadcast, and its input is a contiguous row of
-//! the tile.
+//! the tile. Both process several rows of a tile of 16 at a time, and all rows pass by pass over the columns.
 
 use crate::layout::TILE_ROWS;
 use crate::simd::Simd;
@@ -105,18 +105,12 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                                 // Loads are what limits this loop: indices and weights are loaded for several
                                 // rows at a time.
                                 let mut bytes = bytes::<ROWS>(index);
-                                for quad in (0..ROWS).step_by(4) {
-                                    let weights = S::splats(values.add(quad));
-                                    for i in 0..4 {
-                                        let row = x.add((bytes & 0xff) as usize * width);
-                                        bytes >>= 8;
-                                        for j in 0..VECTORS {
-                                            let x = S::load(row.add(j * S::LANES));
-                                            let sum = &mut sums[quad + i][j];
-                                            *sum = S::fma(weights[i], x, *sum);
-                                        }
-                                    }
-                                }
+                                let column = |_| {
+                                    let column = bytes & 0xff;
+                                    bytes >>= 8;
+                                    column as usize
+                                };
+                                add::<S, ROWS, VECTORS>(&mut sums, values, x, column);
                                 values = values.add(TILE_ROWS);
                                 index = index.add(TILE_ROWS);
                             }
@@ -147,13 +141,22 @@ unsafe fn bytes<const N: usize>(from: *const u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
+/// Floats of the inputs of a pass of the kernel of unstructured rows, as many as in one of the balanced kernel: 32 KB.
+const PASS_FLOATS: usize = 8192;
+
+/// Slots that a pass should have on average at least: each loads and stores the sums of a tile.
+const FEWEST_SLOTS: usize = 24;
+
+/// Largest number of slots of a pass, and so of values that are widened at a time.
+pub(crate) const MOST_SLOTS: usize = 128;
+
 /// Computes `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of an unstructured
 /// weight.
 ///
 /// # Safety
 /// Same as for [`balanced`].
 #[inline(always)]
-pub(crate) unsafe fn plain<S: Simd, V: Value>(
+pub(crate) unsafe fn unstructured<S: Simd, V: Value>(
     weight: &Weight<'_, V>,
     store: Store<'_>,
     units: std::ops::Range<usize>,
@@ -161,80 +164,140 @@ pub(crate) unsafe fn plain<S: Simd, V: Value>(
     vectors: usize,
     window: &mut [f32],
 ) {
-    let rows = units.start * TILE_ROWS..(units.end * TILE_ROWS).min(weight.rows);
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: guaranteed by the caller. As many rows at a time as for balanced weights.
     unsafe {
-        match vectors {
-            1 => plain_rows::<S, V, 1>(weight, store, rows, xt, yt, window),
-            2 => plain_rows::<S, V, 2>(weight, store, rows, xt, yt, window),
-            3 => plain_rows::<S, V, 3>(weight, store, rows, xt, yt, window),
-            _ => plain_rows::<S, V, 4>(weight, store, rows, xt, yt, window),
+        match (vectors, S::TALL) {
+            (1, _) => slices::<S, V, 8, 1>(weight, store, units, xt, yt, window),
+            (2, 8) => slices::<S, V, 8, 2>(weight, store, units, xt, yt, window),
+            (3, 8) => slices::<S, V, 4, 3>(weight, store, units, xt, yt, window),
+            (_, 8) => slices::<S, V, 4, 4>(weight, store, units, xt, yt, window),
+            (2, _) => slices::<S, V, 4, 2>(weight, store, units, xt, yt, window),
+            _ => slices::<S, V, 4, 3>(weight, store, units, xt, yt, window),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn plain_rows<S: Simd, V: Value, const VECTORS: usize>(
+unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
     weight: &Weight<'_, V>,
     store: Store<'_>,
-    rows: std::ops::Range<usize>,
+    units: std::ops::Range<usize>,
     xt: *const f32,
     yt: *mut f32,
     window: &mut [f32],
 ) {
-    /// Number of kept weights processed at a time, each with its own sums, to hide the latency of a multiply-add.
-    const CHAINS: usize = 4;
     let width = VECTORS * S::LANES;
-    for row in rows {
-        let range = weight.offsets[row] as usize..weight.offsets[row + 1] as usize;
-        let columns = &weight.columns[range.clone()];
-        let values = widened::<S, V>(&weight.values[range], window);
-        // SAFETY: columns were checked against the rows of `xt`, and as many values were widened.
-        unsafe {
-            let values = std::slice::from_raw_parts(values, columns.len());
-            let mut sums = [[S::zero(); VECTORS]; CHAINS];
-            let (mut c, mut v) = (columns.chunks_exact(CHAINS), values.chunks_exact(CHAINS));
-            for (columns, values) in (&mut c).zip(&mut v) {
-                // Four vectors share a weight, so that loading it is little beside loading them.
-                let mut weights = [S::zero(); CHAINS];
-                if VECTORS < 4 {
-                    weights = S::splats(values.as_ptr());
-                } else {
-                    for chain in 0..CHAINS {
-                        weights[chain] = S::splat(values[chain]);
+    // All rows of a chunk take the same share of their slots in a pass. Rows list their columns in ascending order, so
+    // these slots read nearly the same columns, which stay in the first-level cache.
+    let mean = weight.values.len().div_ceil(weight.padded_rows());
+    let longest = units.clone().map(|tile| weight.slots(tile).len()).max().unwrap_or(0);
+    let passes = (weight.cols * width).div_ceil(PASS_FLOATS).min(mean / FEWEST_SLOTS);
+    let passes = passes.max(longest.div_ceil(MOST_SLOTS)).max(1);
+    let mut chunk = units.start;
+    while chunk < units.end {
+        let chunk_end = (chunk + CHUNK).min(units.end);
+        for pass in 0..passes {
+            let (first, last) = (pass == 0, pass + 1 == passes);
+            for tile in chunk..chunk_end {
+                let slots = weight.slots(tile);
+                // Distance from a slot to that of the next tile, if it is as long.
+                let ahead = slots.len() * TILE_ROWS;
+                let slots = part(slots, pass, passes);
+                let values = &weight.values[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
+                let values = widened::<S, V>(values, window);
+                let columns = &weight.columns[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
+                for at in (0..TILE_ROWS).step_by(ROWS) {
+                    let place = tile * TILE_ROWS + at;
+                    // Rows that pad the last tile have sums of their own, past the last row.
+                    let mut rows = [0; ROWS];
+                    for i in 0..ROWS {
+                        rows[i] =
+                            weight.order.get(place + i).map_or(place + i, |&row| row as usize);
+                    }
+                    // SAFETY: columns were checked against the rows of `xt`, of which there is one past the last, and
+                    // rows are those of `yt`, which has room for the ones that pad the last tile.
+                    unsafe {
+                        let mut sums = [[S::zero(); VECTORS]; ROWS];
+                        for i in 0..ROWS {
+                            for j in 0..VECTORS {
+                                sums[i][j] = if first {
+                                    S::splat(store.bias(rows[i].min(weight.rows - 1)))
+                                } else {
+                                    S::load(yt.add(rows[i] * width + j * S::LANES))
+                                };
+                            }
+                        }
+                        let mut values = values.add(at);
+                        let mut index = columns.as_ptr().add(at);
+                        for _ in slots.clone() {
+                            if V::IS_F32 {
+                                S::prefetch(values.wrapping_add(ahead));
+                            }
+                            S::prefetch(index.wrapping_add(ahead).cast());
+                            let pairs = pairs::<ROWS>(index);
+                            let column =
+                                |i: usize| (pairs[i / 2] >> (32 * (i % 2))) as u32 as usize;
+                            add::<S, ROWS, VECTORS>(&mut sums, values, xt, column);
+                            values = values.add(TILE_ROWS);
+                            index = index.add(TILE_ROWS);
+                        }
+                        for i in 0..ROWS {
+                            for j in 0..VECTORS {
+                                let sum = store.activate::<S>(sums[i][j], last);
+                                S::store(yt.add(rows[i] * width + j * S::LANES), sum);
+                            }
+                        }
+                        if last {
+                            for row in rows {
+                                store.finish::<S>(yt.add(row * width), width);
+                            }
+                        }
                     }
                 }
-                for chain in 0..CHAINS {
-                    add::<S, VECTORS>(&mut sums[chain], xt, columns[chain], weights[chain]);
-                }
             }
-            for (&column, &value) in c.remainder().iter().zip(v.remainder()) {
-                add::<S, VECTORS>(&mut sums[0], xt, column, S::splat(value));
-            }
-            for j in 0..VECTORS {
-                let low = S::add(sums[0][j], sums[1][j]);
-                let high = S::add(sums[2][j], sums[3][j]);
-                let sum = S::add(S::splat(store.bias(row)), S::add(low, high));
-                S::store(yt.add(row * width + j * S::LANES), store.activate::<S>(sum, true));
-            }
-            store.finish::<S>(yt.add(row * width), width);
         }
+        chunk = chunk_end;
     }
 }
 
-/// Computes `sums += weight · xt[column]`, of a weight in every lane.
+/// Returns the `pass`th of so many nearly equal parts of a range.
+fn part(range: std::ops::Range<usize>, pass: usize, passes: usize) -> std::ops::Range<usize> {
+    let at = |pass| range.start + range.len() * pass / passes;
+    at(pass)..at(pass + 1)
+}
+
+/// Returns the `N` column ids at `from`, at most eight and an even number, two in each word.
 #[inline(always)]
-unsafe fn add<S: Simd, const VECTORS: usize>(
-    sums: &mut [S::F; VECTORS],
-    xt: *const f32,
-    column: i32,
-    weight: S::F,
+unsafe fn pairs<const N: usize>(from: *const i32) -> [u64; 4] {
+    let mut pairs = [0; 4];
+    for (i, pair) in pairs.iter_mut().enumerate().take(N / 2) {
+        // SAFETY: guaranteed by the caller.
+        let [low, high] = unsafe { from.add(2 * i).cast::<[u32; 2]>().read() };
+        *pair = u64::from(high) << 32 | u64::from(low);
+    }
+    pairs
+}
+
+/// Adds the products of one slot: a kept weight of every row and the input at its column. Loads are what limits this:
+/// weights are loaded for four rows at a time, and callers read indices for several.
+#[inline(always)]
+unsafe fn add<S: Simd, const ROWS: usize, const VECTORS: usize>(
+    sums: &mut [[S::F; VECTORS]; ROWS],
+    values: *const f32,
+    x: *const f32,
+    mut column: impl FnMut(usize) -> usize,
 ) {
-    // SAFETY: the caller checked the column.
+    // SAFETY: guaranteed by the caller.
     unsafe {
-        let x = xt.add(column as usize * VECTORS * S::LANES);
-        for (j, sum) in sums.iter_mut().enumerate() {
-            *sum = S::fma(weight, S::load(x.add(j * S::LANES)), *sum);
+        for quad in (0..ROWS).step_by(4) {
+            let weights = S::splats(values.add(quad));
+            for i in 0..4 {
+                let row = x.add(column(quad + i) * VECTORS * S::LANES);
+                for j in 0..VECTORS {
+                    let sum = &mut sums[quad + i][j];
+                    *sum = S::fma(weights[i], S::load(row.add(j * S::LANES)), *sum);
+                }
+            }
         }
     }
 }

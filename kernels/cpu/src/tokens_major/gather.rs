@@ -1,9 +1,8 @@
-//! Gather kernel of unstructured rows for few tokens: vectors run along the kept weights of a row, and each lane
+//! Gather kernel of unstructured rows for few tokens: vectors run along the rows of a tile of 16, and each lane
 //! gathers its own input. Tokens need no transposition on the way in or out.
 
-use crate::Activation;
-use crate::parallel::{Shared, for_each_range, team};
-use crate::polynomials::gelu;
+use crate::layout::TILE_ROWS;
+use crate::parallel::{Shared, for_each_range, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
 use crate::{Store, Value, Weight};
 
@@ -12,9 +11,6 @@ const TOKENS: usize = 8;
 
 /// Approximate cost of a gathered input, in multiply-adds.
 const WORK: usize = 16;
-
-/// Rows whose outputs are stored together; no vector has more lanes.
-const STRIP: usize = 16;
 
 pub(crate) fn fits(n: usize) -> bool {
     n <= TOKENS
@@ -27,18 +23,26 @@ pub(crate) fn run<V: Value>(
     store: Store<'_>,
     y: Shared,
 ) {
-    let n = x.len() / weight.cols;
+    let (n, cols, padded) = (x.len() / weight.cols, weight.cols, weight.tile_rows());
     let bytes = (size_of::<V>() + size_of::<i32>()) * weight.work();
     let team = team(weight.work() * n * WORK, bytes);
-    let strips = weight.rows.div_ceil(STRIP);
-    for_each_range(strips, team, |strips| {
-        dispatch(isa, Gather { weight, strips, x, n, store, y });
+    // Padding reads the input past the last column, which must be zero.
+    with_scratch(n * padded, |copies| {
+        for (copy, x) in copies.chunks_exact_mut(padded).zip(x.chunks_exact(cols)) {
+            copy[..cols].copy_from_slice(x);
+            copy[cols..].fill(0.0);
+        }
+        let x = &*copies;
+        for_each_range(weight.rows.div_ceil(TILE_ROWS), team, |tiles| {
+            dispatch(isa, Gather { weight, tiles, x, n, store, y });
+        });
     });
 }
 
 struct Gather<'a, V> {
     weight: &'a Weight<'a, V>,
-    strips: std::ops::Range<usize>,
+    tiles: std::ops::Range<usize>,
+    /// Inputs of every token, [`Weight::tile_rows`] floats each.
     x: &'a [f32],
     n: usize,
     store: Store<'a>,
@@ -50,7 +54,7 @@ impl<V: Value> Work for Gather<'_, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        // SAFETY: guaranteed by the caller. With few tokens, several vectors are processed at a time, each with its own
+        // SAFETY: guaranteed by the caller. With few tokens, several slots are processed at a time, each with its own
         // sums, to hide the latency of a multiply-add.
         unsafe {
             match self.n {
@@ -71,71 +75,68 @@ impl<V: Value> Gather<'_, V> {
     #[inline(always)]
     unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(&self) {
         let weight = self.weight;
-        for strip in self.strips.clone() {
-            let rows = strip * STRIP..weight.rows.min((strip + 1) * STRIP);
-            let mut sums = [[0.0_f32; STRIP]; T];
-            for row in rows.clone() {
-                // SAFETY: guaranteed by the caller.
-                let row_sums = unsafe { self.row::<S, T, CHAINS>(row) };
-                for t in 0..T {
-                    sums[t][row - rows.start] = row_sums[t] + self.store.bias(row);
+        for tile in self.tiles.clone() {
+            let places = tile * TILE_ROWS..weight.rows.min((tile + 1) * TILE_ROWS);
+            let rows = &weight.order[places];
+            let mut found = [[0.0_f32; TILE_ROWS]; T];
+            for (lane, &row) in rows.iter().enumerate() {
+                found.iter_mut().for_each(|found| found[lane] = self.store.bias(row as usize));
+            }
+            for lane in (0..TILE_ROWS).step_by(S::LANES) {
+                // SAFETY: a tile consists of whole vectors of slots within the values, and every column is within each
+                // token's inputs; both were checked.
+                unsafe {
+                    let sums = self.lanes::<S, T, CHAINS>(weight.slots(tile), lane);
+                    for t in 0..T {
+                        let to = found[t].as_mut_ptr().add(lane);
+                        let sum = S::add(sums[t], S::load(to));
+                        S::store(to, self.store.activate::<S>(sum, true));
+                    }
                 }
             }
-            for t in 0..T {
-                for lane in (0..rows.len()).step_by(S::LANES) {
-                    let count = S::LANES.min(rows.len() - lane);
-                    // SAFETY: a strip consists of whole vectors, and each strip owns its rows.
-                    unsafe {
-                        let y = self.y.get().add(t * weight.rows + rows.start + lane);
-                        let sum = S::load(sums[t].as_ptr().add(lane));
-                        let sum = self.store.activate::<S>(sum, true);
-                        let gelu_asked = self.store.activation == Activation::Gelu;
-                        S::store_first(y, if gelu_asked { gelu::<S>(sum) } else { sum }, count);
+            for (t, found) in found.iter_mut().enumerate() {
+                // SAFETY: the array holds whole vectors; every row is one of the output's, and this tile's alone.
+                unsafe {
+                    self.store.finish::<S>(found.as_mut_ptr(), TILE_ROWS);
+                    for (&row, &sum) in rows.iter().zip(found.iter()) {
+                        *self.y.get().add(t * weight.rows + row as usize) = sum;
                     }
                 }
             }
         }
     }
 
-    /// Returns the row's product with each of `T` tokens.
+    /// Returns the products of as many rows of a tile as a vector has lanes with each of `T` tokens.
     #[inline(always)]
-    unsafe fn row<S: Simd, const T: usize, const CHAINS: usize>(&self, row: usize) -> [f32; T] {
-        let weight = self.weight;
-        let [start, end] = [row, row + 1].map(|row| weight.offsets[row] as usize);
-        // SAFETY: the offsets are within the values and columns, and every column is within each token's input; both
-        // were checked.
+    unsafe fn lanes<S: Simd, const T: usize, const CHAINS: usize>(
+        &self,
+        slots: std::ops::Range<usize>,
+        lane: usize,
+    ) -> [S::F; T] {
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mut sums = [[S::zero(); T]; CHAINS];
-            let mut at = start;
-            while at + CHAINS * S::LANES <= end {
+            let mut at = slots.start;
+            while at + CHAINS <= slots.end {
                 for (chain, sums) in sums.iter_mut().enumerate() {
-                    self.add::<S, T>(at + chain * S::LANES, sums);
+                    self.add::<S, T>((at + chain) * TILE_ROWS + lane, sums);
                 }
-                at += CHAINS * S::LANES;
+                at += CHAINS;
             }
-            while at + S::LANES <= end {
-                self.add::<S, T>(at, &mut sums[0]);
-                at += S::LANES;
+            for at in at..slots.end {
+                self.add::<S, T>(at * TILE_ROWS + lane, &mut sums[0]);
             }
-            let mut total = [0.0; T];
-            for t in 0..T {
-                let mut sum = sums[0][t];
-                for chain in &sums[1..] {
-                    sum = S::add(sum, chain[t]);
-                }
-                let mut lanes = [0.0_f32; STRIP];
-                S::store(lanes.as_mut_ptr(), sum);
-                total[t] = lanes.iter().sum();
-                for at in at..end {
-                    let x = self.x[t * weight.cols + weight.columns[at] as usize];
-                    total[t] += weight.values[at].widen() * x;
+            let mut total = sums[0];
+            for chain in &sums[1..] {
+                for t in 0..T {
+                    total[t] = S::add(total[t], chain[t]);
                 }
             }
             total
         }
     }
 
-    /// Adds a vector of weights to the sums of `T` tokens.
+    /// Adds the products of a vector of weights to the sums of `T` tokens.
     #[inline(always)]
     unsafe fn add<S: Simd, const T: usize>(&self, at: usize, sums: &mut [S::F; T]) {
         // SAFETY: guaranteed by the caller.
@@ -143,7 +144,7 @@ impl<V: Value> Gather<'_, V> {
             let w = V::load::<S>(self.weight.values.as_ptr().add(at));
             let columns = S::columns(self.weight.columns.as_ptr().add(at));
             for t in 0..T {
-                let x = self.x.as_ptr().add(t * self.weight.cols);
+                let x = self.x.as_ptr().add(t * self.weight.tile_rows());
                 sums[t] = S::fma(w, S::gather(x, columns), sums[t]);
             }
         }
