@@ -59,6 +59,23 @@ fn a_bias_that_alone_is_trained_sees_the_activation() {
 }
 
 #[test]
+fn stacked_single_rows_give_the_outputs_of_their_parts() {
+    let device = Device::flex();
+    let part = |rows| case("unstructured", rows, 50, 0.8, &device).unwrap().packed;
+    let parts = [part(48), part(32), part(7)];
+    let stacked = PackedTensors::stack(&parts).unwrap();
+    assert_eq!(stacked.rows(), 87);
+    for n in [1, 20] {
+        let x = tensor(&noise(n * 50, 3), [n, 50], &device);
+        let run = |weight: &PackedTensors| sparse_linear(x.clone(), weight, None, Activation::None);
+        let apart = Tensor::cat(parts.iter().map(run).collect(), 1);
+        assert_eq!(values(run(&stacked)), values(apart));
+    }
+    // Only the last part may leave a tile of 16 rows incomplete.
+    assert!(PackedTensors::stack(&[part(7), part(48)]).is_none());
+}
+
+#[test]
 fn weights_whose_short_blocks_keep_different_counts_do_not_stack() {
     let device = Device::flex();
     // With 48 columns, the last block has 16.

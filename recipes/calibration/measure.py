@@ -74,11 +74,12 @@ def table(rows):
                 if not values:
                     cells.append("")
                     continue
-                last = statistics.median(r["seconds"] for r in found)
+                # Cells that other programs interrupted have none.
+                last = statistics.median(seconds) if (seconds := [r["seconds"] for r in found if "seconds" in r]) else last
                 spread = f" ± {shown(statistics.stdev(values), values[0])}" if len(values) > 1 else ""
                 cells.append(shown(statistics.mean(values), values[0]) + spread)
-            if last is not None:
-                print(f"| {pattern} | " + " | ".join(cells) + f" | {last:.0f} |")
+            if any(cells):
+                print(f"| {pattern} | " + " | ".join(cells) + f" | {'' if last is None else round(last)} |")
 
 
 def shown(value, like):

@@ -12,7 +12,10 @@ sets. Patterns that the command has are pruned by it; the others are projected h
 * unaligned vectors (arXiv 2407.19644): 32 outputs of one input anywhere, not only at multiples of 32; the best for one price of a
   vector, by dynamic programming over each input, at the price that meets the sparsity;
 * complementary (TMLR'23): of the weights of a row at the same distance from each other, one is kept;
-* column-balanced blocks (FPGA'23): blocks of 32 outputs of one input, as many in each group of 32 inputs.
+* column-balanced blocks (FPGA'23): blocks of 32 outputs of one input, as many in each group of 32 inputs;
+* inputs permuted (Pool and Yu, NeurIPS'21): balanced blocks, of 4 or 32 inputs, after exchanges of inputs between blocks that keep
+  more; only where the layer before can permute its outputs for nothing, in the second product of a feed-forward and after attention
+  (within a head).
 
 Needs numpy and safetensors.
 """
@@ -29,7 +32,7 @@ from safetensors.numpy import load_file, save_file
 V = 32
 
 
-def vnm(weight, sparsity):
+def vnm(weight, sparsity, _):
     """V:2:M; the sparsity decides M."""
     width = round(2 / (1 - sparsity))
     rows, columns = weight.shape
@@ -47,7 +50,7 @@ def vnm(weight, sparsity):
     return keep
 
 
-def tile_wise(weight, sparsity, tile=128):
+def tile_wise(weight, sparsity, _, tile=128):
     share = np.sqrt(1 - sparsity)
     outputs = np.abs(weight).sum(axis=1)
     kept = np.sort(np.argsort(-outputs)[: round(share * len(outputs))])
@@ -60,7 +63,7 @@ def tile_wise(weight, sparsity, tile=128):
     return keep
 
 
-def unaligned(weight, sparsity):
+def unaligned(weight, sparsity, _):
     rows, columns = weight.shape
     sums = np.vstack([np.zeros(columns), np.abs(weight).cumsum(axis=0)])
     vectors = sums[V:] - sums[:-V]
@@ -92,7 +95,7 @@ def unaligned(weight, sparsity):
     return chosen(high)
 
 
-def complementary(weight, sparsity):
+def complementary(weight, sparsity, _):
     rows, columns = weight.shape
     apart = round(1 / (1 - sparsity))
     segments = np.abs(weight).reshape(rows, apart, columns // apart)
@@ -100,7 +103,7 @@ def complementary(weight, sparsity):
     return keep.reshape(rows, columns)
 
 
-def column_balanced(weight, sparsity, group=32):
+def column_balanced(weight, sparsity, _, group=32):
     rows, columns = weight.shape
     vectors = np.abs(weight).reshape(rows // V, V, columns).sum(axis=1)
     keep = np.zeros(vectors.shape, bool)
@@ -111,6 +114,53 @@ def column_balanced(weight, sparsity, group=32):
     return np.repeat(keep, V, axis=0)
 
 
+def balanced(weight, sparsity, block=32):
+    rows, columns = weight.shape
+    blocks = np.abs(weight).reshape(rows, columns // block, block)
+    ranks = np.argsort(np.argsort(-blocks, axis=2, kind="stable"), axis=2)
+    return (ranks < round((1 - sparsity) * block)).reshape(rows, columns)
+
+
+def permuted(weight, sparsity, block, group, tries=40_000):
+    """The mask of balanced blocks for the best order of the inputs found, within groups of them."""
+    random, kept = np.random.default_rng(0), round((1 - sparsity) * block)
+    score = np.abs(weight)
+    order = np.arange(weight.shape[1])
+
+    def sums(columns):
+        return np.partition(score[:, columns], block - kept, axis=1)[:, block - kept :].sum()
+
+    blocks = len(order) // block
+    held = [sums(order[at * block : (at + 1) * block]) for at in range(blocks)]
+    for _ in range(tries):
+        of = random.integers(len(order) // group) * (group // block)
+        first, second = of + random.choice(group // block, 2, replace=False)
+        i, j = first * block + random.integers(block), second * block + random.integers(block)
+        order[[i, j]] = order[[j, i]]
+        new = [sums(order[at * block : (at + 1) * block]) for at in (first, second)]
+        if sum(new) > held[first] + held[second]:
+            held[first], held[second] = new
+        else:
+            order[[i, j]] = order[[j, i]]
+    keep = np.zeros(weight.shape, bool)
+    keep[:, order] = balanced(weight[:, order], sparsity, block)
+    return keep
+
+
+def blocks(size):
+    return lambda weight, sparsity, _: balanced(weight, sparsity, size)
+
+
+def blocks_permuted(size, head=32):
+    def project(weight, sparsity, name):
+        group = head if "attention.output.dense" in name else weight.shape[1]
+        if "output.dense" not in name or group <= size:
+            return balanced(weight, sparsity, size)
+        return permuted(weight, sparsity, size, group)
+
+    return project
+
+
 OURS = ["unstructured", "balanced(block=32)", "shfl-bw(vector=32)", "vector-wise(vector=32)", "block-wise(block=32)"]
 THEIRS = {
     "V:N:M, V = 32": vnm,
@@ -118,6 +168,9 @@ THEIRS = {
     "unaligned vectors of 32": unaligned,
     "complementary": complementary,
     "column-balanced vectors of 32": column_balanced,
+    "blocks of 4": blocks(4),
+    "blocks of 4, inputs permuted": blocks_permuted(4),
+    "blocks of 32, inputs permuted": blocks_permuted(32),
 }
 
 
@@ -154,12 +207,12 @@ def main(program, model, folder, data, *sparsities):
             run(program, "export", packed, "--layout", "huggingface", "--format", "dense", "--out", out)
             report(pattern, names, dense, load_file(out / "model.safetensors"), run_eval(program, out, data))
         for pattern, project in THEIRS.items():
-            out = folder / f"{project.__name__}-{sparsity}"
+            out = folder / f"{pattern}-{sparsity}"
             shutil.rmtree(out, ignore_errors=True)
             shutil.copytree(model, out)
             pruned = dict(dense)
             for name in names:
-                pruned[name] = dense[name] * project(dense[name], sparsity)
+                pruned[name] = dense[name] * project(dense[name], sparsity, name)
             save_file(pruned, out / "model.safetensors")
             report(pattern, names, dense, pruned, run_eval(program, out, data))
 

@@ -18,12 +18,12 @@ pub enum Layout {
     /// Arbitrary rows, in tiles of 16 that keep nearly as many weights as each other (sliced ELLPACK, Kreutzer et al. 2014):
     /// `values [slots, 16]`, `index` with the same shape holds column ids, `offsets [tiles + 1]` the first slot of each
     /// tile, `order [rows]` the row at every position. Rows shorter than the longest of their tile are padded with zeros
-    /// in a column past the last.
+    /// at column `cols`. GPUs take single rows as [`Self::Grouped`] with a vector of 1.
     Rows,
 }
 
 impl Layout {
-    /// Returns the number of values of a slot of the index.
+    /// Returns the number of values of a slot.
     pub fn lanes(self) -> usize {
         match self {
             Self::Grouped { vector } => vector,

@@ -9,7 +9,7 @@ pub struct PackedPrimitive<B: Backend> {
     pub values: FloatTensor<B>,
     /// Column ids, or in-block columns as bytes.
     pub index: IntTensor<B>,
-    /// Start of every group or row.
+    /// Start of every group or tile.
     pub offsets: IntTensor<B>,
     /// Row at every position.
     pub order: IntTensor<B>,

@@ -15,7 +15,7 @@ pub struct PackedTensors {
     pub(crate) values: Tensor<2>,
     /// Column ids, or in-block columns as bytes.
     pub(crate) index: Tensor<1, Int>,
-    /// Start of every group or row.
+    /// Start of every group or tile.
     pub(crate) offsets: Tensor<1, Int>,
     /// Row at every position.
     pub(crate) order: Tensor<1, Int>,

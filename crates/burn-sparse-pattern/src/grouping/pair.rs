@@ -32,6 +32,8 @@ pub(crate) struct Pair<'a> {
     limit: Limit,
     groups: [Vec<u32>; 2],
     sums: [Vec<f32>; 2],
+    /// Selection of each group while its rows are those of the start.
+    known: [Option<Best>; 2],
     kept: Kept,
     next: [Vec<f32>; 2],
     scratch: Vec<u32>,
@@ -45,16 +47,25 @@ struct Kept {
 }
 
 impl<'a> Pair<'a> {
-    pub(crate) fn new(rows: &'a Canonical<'a>, limit: Limit, groups: [Vec<u32>; 2]) -> Self {
+    /// Creates a pair of groups, whose selections are `known` if nothing has changed since they were made.
+    pub(crate) fn new(
+        rows: &'a Canonical<'a>,
+        limit: Limit,
+        groups: [Vec<u32>; 2],
+        mut known: [Option<Best>; 2],
+    ) -> Self {
         let sums = [rows.sums(&groups[0]), rows.sums(&groups[1])];
         let mut scratch = Vec::new();
-        let kept = limit.kept(&sums, |sums, kept, _| select(&[sums], kept, &mut scratch));
+        let kept = limit.kept(&sums, |sums, kept, which| {
+            *known[which].get_or_insert_with(|| select(&[sums], kept, &mut scratch))
+        });
         let next = [vec![0.0; rows.cols()], vec![0.0; rows.cols()]];
-        Self { rows, limit, groups, sums, kept, next, scratch }
+        Self { rows, limit, groups, sums, known, kept, next, scratch }
     }
 
-    pub(crate) fn into_groups(self) -> [Vec<u32>; 2] {
-        self.groups
+    /// Returns the groups, and the selections of those that are as they were.
+    pub(crate) fn into_groups(self) -> ([Vec<u32>; 2], [Option<Best>; 2]) {
+        (self.groups, self.known)
     }
 
     /// Exchanges rows while that increases the score of the pair; returns the number of exchanges.
@@ -142,6 +153,7 @@ impl<'a> Pair<'a> {
         let [first, second] = &mut self.groups;
         std::mem::swap(&mut first[i], &mut second[j]);
         std::mem::swap(&mut self.sums, &mut self.next);
+        self.known = [None; 2];
         self.kept = next;
     }
 

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use crate::grouping::canonical::{Canonical, Groups};
 use crate::grouping::pair::{Limit, Pair};
+use crate::grouping::threshold::Best;
 
 /// Schedule of disjoint pairs of groups, in rounds; every group meets every other before any meets
 /// again.
@@ -12,13 +13,15 @@ pub(crate) struct Tournament {
     /// One entry more than the groups if their number is odd: the group that meets this entry rests.
     ring: Vec<usize>,
     groups: usize,
+    /// Selections of the groups that have not exchanged rows since: most of the later rounds would recompute them.
+    known: Vec<Option<Best>>,
 }
 
 impl Tournament {
     pub(crate) fn new(groups: usize, random: &mut ChaCha8Rng) -> Self {
         let mut ring: Vec<usize> = (0..groups.next_multiple_of(2)).collect();
         ring.shuffle(random);
-        Self { ring, groups }
+        Self { ring, groups, known: vec![None; groups] }
     }
 
     /// Returns the number of rounds until all groups have met.
@@ -75,22 +78,30 @@ fn round(
     play: impl Fn(&mut Pair<'_>, usize) -> usize + Sync,
 ) -> usize {
     let pairs = tournament.next_round();
-    let taken: Vec<[Vec<u32>; 2]> =
-        pairs.iter().map(|pair| pair.map(|group| std::mem::take(&mut groups[group]))).collect();
+    let taken: Vec<_> = pairs
+        .iter()
+        .map(|pair| {
+            (
+                pair.map(|group| std::mem::take(&mut groups[group])),
+                pair.map(|group| tournament.known[group]),
+            )
+        })
+        .collect();
     let jobs = rows.jobs(2 * rows.rows() / groups.len());
-    let played: Vec<(usize, [Vec<u32>; 2])> = taken
+    let played: Vec<_> = taken
         .into_par_iter()
         .with_min_len(jobs)
         .enumerate()
-        .map(|(index, taken)| {
-            let mut pair = Pair::new(rows, limit, taken);
+        .map(|(index, (taken, known))| {
+            let mut pair = Pair::new(rows, limit, taken, known);
             (play(&mut pair, index), pair.into_groups())
         })
         .collect();
     let mut exchanges = 0;
-    for (pair, (count, [first, second])) in pairs.into_iter().zip(played) {
+    for (pair, (count, ([first, second], known))) in pairs.into_iter().zip(played) {
         exchanges += count;
         (groups[pair[0]], groups[pair[1]]) = (first, second);
+        (tournament.known[pair[0]], tournament.known[pair[1]]) = (known[0], known[1]);
     }
     exchanges
 }

@@ -105,7 +105,8 @@ impl<V: Value> Convolution<'_, V> {
             let (seen, rest) = scratch.split_at_mut(seen);
             let (xt, yt) = rest.split_at_mut(packed);
             planes.fill(picture, &lines, seen);
-            // Past the column after the last, `xt` keeps its old content: only an incorrectly packed weight points there.
+            // Past the features that are packed here, `xt` keeps its old content: only an incorrectly packed weight points
+            // there.
             let (xt, yt) = (Shared::new(xt), Shared::new(yt));
             for tile in &tiles {
                 let first = seen[tile.first..].as_ptr();
@@ -117,7 +118,12 @@ impl<V: Value> Convolution<'_, V> {
                     }),
                     Layout::Balanced { .. } | Layout::Rows => {
                         dispatch(isa, Pack { inputs, columns: weight.cols, tile, xt });
-                        blank(xt, weight.cols * width(isa, tile), width(isa, tile));
+                        if weight.layout == Layout::Rows {
+                            // Padding reads the feature past the last column.
+                            let width = width(isa, tile);
+                            // SAFETY: in this layout `xt` holds that feature.
+                            unsafe { xt.get().add(weight.cols * width).write_bytes(0, width) };
+                        }
                         multiply(isa, weight, self.store, tile, 0..units(weight), xt, yt);
                     }
                 }
@@ -151,12 +157,6 @@ impl<V: Value> Convolution<'_, V> {
             }
         }
     }
-}
-
-/// Sets `len` floats to zero.
-fn blank(xt: Shared, from: usize, len: usize) {
-    // SAFETY: the inputs of weights in tiles of rows have a feature past the last column.
-    unsafe { xt.get().add(from).write_bytes(0, len) };
 }
 
 /// Computes all groups for a tile of shifted inputs.

@@ -83,7 +83,7 @@ pub(crate) fn window<V: Value>(weight: &Weight<'_, V>) -> usize {
         _ if V::IS_F32 => 0,
         Layout::Grouped { vector } => grouped::PASS * vector,
         Layout::Balanced { block, .. } => rows::pass(block) * block * TILE_ROWS,
-        Layout::Rows => rows::MOST_SLOTS * TILE_ROWS,
+        Layout::Rows => rows::WIDENED_SLOTS * TILE_ROWS,
     }
 }
 

@@ -147,8 +147,8 @@ const PASS_FLOATS: usize = 8192;
 /// Slots that a pass should have on average at least: each loads and stores the sums of a tile.
 const FEWEST_SLOTS: usize = 24;
 
-/// Largest number of slots of a pass, and so of values that are widened at a time.
-pub(crate) const MOST_SLOTS: usize = 128;
+/// Largest number of slots of a pass whose values are widened to f32.
+pub(crate) const WIDENED_SLOTS: usize = 128;
 
 /// Computes `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of an unstructured
 /// weight.
@@ -187,15 +187,18 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
     window: &mut [f32],
 ) {
     let width = VECTORS * S::LANES;
-    // All rows of a chunk take the same share of their slots in a pass. Rows list their columns in ascending order, so
-    // these slots read nearly the same columns, which stay in the first-level cache.
-    let mean = weight.values.len().div_ceil(weight.padded_rows());
-    let longest = units.clone().map(|tile| weight.slots(tile).len()).max().unwrap_or(0);
-    let passes = (weight.cols * width).div_ceil(PASS_FLOATS).min(mean / FEWEST_SLOTS);
-    let passes = passes.max(longest.div_ceil(MOST_SLOTS)).max(1);
     let mut chunk = units.start;
     while chunk < units.end {
         let chunk_end = (chunk + CHUNK).min(units.end);
+        // All rows of a chunk take the same share of their slots in a pass. Rows list their columns in ascending order, so
+        // these slots read nearly the same columns, which stay in the first-level cache.
+        let lengths = (chunk..chunk_end).map(|tile| weight.slots(tile).len());
+        let mean = lengths.clone().sum::<usize>() / (chunk_end - chunk);
+        let mut passes =
+            (weight.cols * width).div_ceil(PASS_FLOATS).min(mean / FEWEST_SLOTS).max(1);
+        if !V::IS_F32 {
+            passes = passes.max(lengths.max().unwrap_or(0).div_ceil(WIDENED_SLOTS));
+        }
         for pass in 0..passes {
             let (first, last) = (pass == 0, pass + 1 == passes);
             for tile in chunk..chunk_end {
@@ -203,6 +206,9 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                 // Distance from a slot to that of the next tile, if it is as long.
                 let ahead = slots.len() * TILE_ROWS;
                 let slots = part(slots, pass, passes);
+                if slots.is_empty() && !first && !last {
+                    continue;
+                }
                 let values = &weight.values[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
                 let values = widened::<S, V>(values, window);
                 let columns = &weight.columns[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
@@ -227,8 +233,8 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                                 };
                             }
                         }
-                        let mut values = values.add(at);
-                        let mut index = columns.as_ptr().add(at);
+                        let mut values = values.wrapping_add(at);
+                        let mut index = columns.as_ptr().wrapping_add(at);
                         for _ in slots.clone() {
                             if V::IS_F32 {
                                 S::prefetch(values.wrapping_add(ahead));
@@ -238,8 +244,8 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                             let column =
                                 |i: usize| (pairs[i / 2] >> (32 * (i % 2))) as u32 as usize;
                             add::<S, ROWS, VECTORS>(&mut sums, values, xt, column);
-                            values = values.add(TILE_ROWS);
-                            index = index.add(TILE_ROWS);
+                            values = values.wrapping_add(TILE_ROWS);
+                            index = index.wrapping_add(TILE_ROWS);
                         }
                         for i in 0..ROWS {
                             for j in 0..VECTORS {
