@@ -9,7 +9,7 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [(&str, &str); 12] = built_in!(
+const BUILT_IN: [(&str, &str); 13] = built_in!(
     "quickstart",
     "mnist-mlp-unstructured",
     "mnist-mlp-balanced",
@@ -18,6 +18,7 @@ const BUILT_IN: [(&str, &str); 12] = built_in!(
     "cifar10-resnet-shfl-bw",
     "cifar10-vgg-shfl-bw",
     "lstm-lm-balanced",
+    "minilm-sts-dense",
     "minilm-sts-balanced",
     "minilm-sts-shfl-bw",
     "smollm2-balanced",
