@@ -76,12 +76,11 @@ pub fn trains_faster_conv2d(shape: &PackedShape) -> bool {
 }
 
 fn keeps_few(shape: &PackedShape) -> bool {
-    // Rows that pad the last tile have no gradients.
     let (most, rows) = match shape.layout {
         Layout::Grouped { .. } => (TRAINS_GROUPED, shape.rows),
-        Layout::Balanced { .. } | Layout::Rows => {
-            (TRAINS_ROWS, shape.rows.next_multiple_of(TILE_ROWS))
-        }
+        Layout::Balanced { .. } => (TRAINS_ROWS, shape.rows),
+        // Gradients of single rows skip the rows that pad the last tile.
+        Layout::Rows => (TRAINS_ROWS, shape.rows.next_multiple_of(TILE_ROWS)),
     };
     shape.stored as f64 <= most * (rows * shape.cols) as f64
 }
