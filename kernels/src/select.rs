@@ -1,5 +1,5 @@
 use burn::tensor::{DType, Device};
-use burn_sparse_cpu::{Isa, TILE_ROWS};
+use burn_sparse_cpu::Isa;
 
 use crate::cost::{Chosen, Costs};
 use crate::ops::reads;
@@ -76,13 +76,11 @@ pub fn trains_faster_conv2d(shape: &PackedShape) -> bool {
 }
 
 fn keeps_few(shape: &PackedShape) -> bool {
-    let (most, rows) = match shape.layout {
-        Layout::Grouped { .. } => (TRAINS_GROUPED, shape.rows),
-        Layout::Balanced { .. } => (TRAINS_ROWS, shape.rows),
-        // Gradients of single rows skip the rows that pad the last tile.
-        Layout::Rows => (TRAINS_ROWS, shape.rows.next_multiple_of(TILE_ROWS)),
+    let most = match shape.layout {
+        Layout::Grouped { .. } => TRAINS_GROUPED,
+        Layout::Balanced { .. } | Layout::Rows => TRAINS_ROWS,
     };
-    shape.stored as f64 <= most * (rows * shape.cols) as f64
+    shape.stored as f64 <= most * (shape.rows * shape.cols) as f64
 }
 
 fn select_by(

@@ -6,7 +6,7 @@ use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
 use burn::store::RecordError;
 use burn::tensor::{Device, Tensor};
-use burn_sparse_kernels::{PackedTensors, trains_faster, trains_faster_conv2d};
+use burn_sparse_kernels::{Layout, PackedTensors, trains_faster, trains_faster_conv2d};
 use burn_sparse_pattern::Packed;
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
@@ -141,9 +141,14 @@ impl Packing {
                 Err(source) => return Err(TrainError::Pattern { name, step, source }),
             };
             let tensors = PackedTensors::from_packed(&packed, &Device::flex());
+            let mut shape = tensors.shape();
+            if shape.layout == Layout::Rows {
+                // Gradients of single rows skip padding.
+                shape.stored = weight.mask.kept();
+            }
             let faster = match view {
-                View::Linear { .. } => trains_faster(&tensors.shape()),
-                View::Conv { .. } => trains_faster_conv2d(&tensors.shape()),
+                View::Linear { .. } => trains_faster(&shape),
+                View::Conv { .. } => trains_faster_conv2d(&shape),
             };
             if !faster {
                 continue;
