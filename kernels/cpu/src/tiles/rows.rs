@@ -2,6 +2,7 @@
 //! the tile. Both process several rows of a tile of 16 at a time, and all rows pass by pass over the columns.
 
 use crate::layout::TILE_ROWS;
+use crate::parallel::part;
 use crate::simd::Simd;
 use crate::value::widened;
 use crate::{Store, Value, Weight};
@@ -205,7 +206,8 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                 let slots = weight.slots(tile);
                 // Distance from a slot to that of the next tile, if it is as long.
                 let ahead = slots.len() * TILE_ROWS;
-                let slots = part(slots, pass, passes);
+                let share = part(slots.len(), pass, passes);
+                let slots = slots.start + share.start..slots.start + share.end;
                 if slots.is_empty() && !first && !last {
                     continue;
                 }
@@ -264,12 +266,6 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
         }
         chunk = chunk_end;
     }
-}
-
-/// Returns the `pass`th of so many nearly equal parts of a range.
-fn part(range: std::ops::Range<usize>, pass: usize, passes: usize) -> std::ops::Range<usize> {
-    let at = |pass| range.start + range.len() * pass / passes;
-    at(pass)..at(pass + 1)
 }
 
 /// Returns the `N` column ids at `from`, at most eight and an even number, two in each word.

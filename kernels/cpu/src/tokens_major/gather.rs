@@ -1,6 +1,7 @@
 //! Gather kernel of unstructured rows for few tokens: vectors run along the rows of a tile of 16, and each lane
 //! gathers its own input. Tokens need no transposition on the way in or out.
 
+use super::pad;
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, for_each_range, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
@@ -28,10 +29,7 @@ pub(crate) fn run<V: Value>(
     let team = team(weight.work() * n * WORK, bytes);
     // Padding reads the input past the last column, which must be zero.
     with_scratch(n * padded, |copies| {
-        for (copy, x) in copies.chunks_exact_mut(padded).zip(x.chunks_exact(cols)) {
-            copy[..cols].copy_from_slice(x);
-            copy[cols..].fill(0.0);
-        }
+        pad(x, cols, copies, padded);
         let x = &*copies;
         for_each_range(weight.rows.div_ceil(TILE_ROWS), team, |tiles| {
             dispatch(isa, Gather { weight, tiles, x, n, store, y });

@@ -1,6 +1,7 @@
 //! Look-up kernel of the balanced layout for few tokens: it processes the rows of a tile at a time, and each lane looks
 //! up its own input of the block in a [`Table`]. Tokens need no transposition on the way in or out.
 
+use super::pad;
 use super::table::{self, InMemory, InRegisters, Table};
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, for_each_range, team, with_scratch};
@@ -41,10 +42,7 @@ pub(crate) fn run<V: Value>(
         false => (n + 1).saturating_sub(padded.div_ceil(cols)) / TOKENS * TOKENS,
     };
     with_scratch((n - whole) * padded, |copies| {
-        for (copy, x) in copies.chunks_exact_mut(padded).zip(x[whole * cols..].chunks_exact(cols)) {
-            copy[..cols].copy_from_slice(x);
-            copy[cols..].fill(0.0);
-        }
+        pad(&x[whole * cols..], cols, copies, padded);
         let sources = [
             Source { x, stride: cols, n: whole },
             Source { x: copies, stride: padded, n: n - whole },
