@@ -1,3 +1,6 @@
+/// Scores that the rounds of exchanges read, those of all starts together unless there is only one.
+const ROUNDS: f64 = 2.5e8;
+
 /// Amount of work in each step of a search, derived from the shape of the matrix.
 pub(super) struct Effort {
     pub(super) starts: usize,
@@ -21,14 +24,20 @@ impl Effort {
             let rounds = times(5e7, scores, 3, 8 * groups);
             return Self { starts: 1, soft: 0, hard: 2, rounds, annealed: 0 };
         }
+        let rounds = times(ROUNDS, scores, 5, 8 * groups);
         Self {
             // A small matrix is searched again from other rows: this is cheap, and only there does the
             // result depend on the luck of one start, most of all if a few rows leave little choice of
-            // seeds.
-            starts: times(2e6, scores, 1, 16).max(times(8e3, scores, 0, 128)),
+            // seeds. Short vectors make many groups, hence many rounds, and leave less to luck.
+            starts: times(2e6, scores, 1, 16).max(times(8e3, scores, 0, 128)).min(times(
+                ROUNDS,
+                scores * rounds as f64,
+                1,
+                128,
+            )),
             soft: times(1.3e10, assignment, 3, 24),
             hard: 2,
-            rounds: times(2.5e8, scores, 5, 8 * groups),
+            rounds,
             annealed: times(4e6, scores, 0, 200),
         }
     }
