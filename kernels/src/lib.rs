@@ -20,8 +20,8 @@
 //!
 //! On the CPU the kernels of [`burn_sparse_cpu`] run.
 //!
-//! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts, single rows as
-//! groups of one: portable kernels for all three, tensor cores for 16-bit grouped weights on CUDA.
+//! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts: portable kernels for
+//! all three, tensor cores for 16-bit grouped weights on CUDA.
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};

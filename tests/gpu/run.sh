@@ -133,7 +133,7 @@ kernels() {
     for shape in $large $square; do
         result "kernels-$shape" 150 ./device $shape shfl-bw-64,shfl-bw-128 0.75,0.9 4096,1024,256,64,16,1 ${TILES:-}
     done
-    result "kernels-balanced-$square" 60 ./device $square balanced-32 0.75,0.9 1,16,1024
+    result "kernels-tiled-$square" 60 ./device $square balanced-32,hinm-32 0.75,0.9 1,16,1024
     cublas kernels-after
 }
 

@@ -18,7 +18,7 @@ pub enum Layout {
     /// Arbitrary rows, in tiles of 16 that keep nearly as many weights as each other (sliced ELLPACK, Kreutzer et al. 2014):
     /// `values [slots, 16]`, `index` with the same shape holds column ids, `offsets [tiles + 1]` the first slot of each
     /// tile, `order [rows]` the row at every position. Rows shorter than the longest of their tile are padded with zeros
-    /// at column `cols`. GPUs take single rows as [`Self::Grouped`] with a vector of 1.
+    /// at column `cols`.
     Rows,
 }
 
@@ -39,8 +39,6 @@ impl Layout {
     /// Returns the name of the kernels of this layout, as in `flex-grouped-tiles-avx512`.
     pub fn family(self) -> &'static str {
         match self {
-            // Single rows, as GPUs take them.
-            Self::Grouped { vector: 1 } => Self::Rows.family(),
             Self::Grouped { .. } => "grouped",
             Self::Balanced { .. } => "balanced",
             Self::Rows => "unstructured",

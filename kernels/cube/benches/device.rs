@@ -6,7 +6,7 @@
 //!     ROWSxCOLS,... PATTERN,... SPARSITY,... TOKENS,... [VECTORxTOKENSxDEPTHxSTAGESxACROSSxBAND,...]
 //! ```
 //!
-//! PATTERN is `shfl-bw-VECTOR` or `balanced-BLOCK`; the last argument adds tiles of `wgmma` to those that dispatch
+//! PATTERN is `shfl-bw-VECTOR`, `balanced-BLOCK` or `hinm-VECTOR`; the last argument adds tiles of `wgmma` to those that dispatch
 //! considers, unless they are wider than TOKENS. Prints one JSON object per line and kernel: `us` is the median time
 //! of a product in microseconds, `range` the lowest and highest of its samples, `major` the layout of activations (a
 //! kernel that computes feature-major transposes token-major ones on the way in and out), and `error` the greatest

@@ -3,8 +3,8 @@
 
 use cubecl::prelude::*;
 
-use crate::balanced::{Balanced, Block, TILE_ROWS, column};
 use crate::grouped::Grouped;
+use crate::tiled::{self, TILE_ROWS, Tile, Tiled, column};
 use crate::{Buffer, Operands};
 
 /// Units per cube.
@@ -15,15 +15,15 @@ const UNITS: usize = 256;
 pub enum Family {
     /// Grouped weight: one line of cubes for each group.
     Grouped(Grouped),
-    /// Balanced weight: one line of cubes for each tile of 16 rows.
-    Balanced(Balanced),
+    /// Rows in tiles: one line of cubes for each tile of 16 rows.
+    Tiled(Tiled),
 }
 
 impl Family {
     fn lines(self) -> usize {
         match self {
             Self::Grouped(w) => w.rows.div_ceil(w.vector),
-            Self::Balanced(w) => w.rows.div_ceil(TILE_ROWS),
+            Self::Tiled(w) => w.tiles(),
         }
     }
 
@@ -36,14 +36,21 @@ impl Family {
     fn kind(self, ordered: bool) -> Kind {
         match self {
             Self::Grouped(w) => Kind::Grouped { vector: w.vector, ordered },
-            Self::Balanced(w) => Kind::Balanced(w.block()),
+            Self::Tiled(w) => Kind::Tiled(w.kind()),
         }
     }
 
     fn shape(self) -> ShapeLaunch {
         match self {
             Self::Grouped(w) => ShapeLaunch::new(w.rows, w.cols, 0, 0),
-            Self::Balanced(w) => ShapeLaunch::new(w.rows, w.cols, w.per_row, w.last()),
+            Self::Tiled(w) => ShapeLaunch::new(w.rows, w.cols, w.per_tile(), w.last()),
+        }
+    }
+
+    fn index(self, index: &Buffer) -> BufferArg {
+        match self {
+            Self::Grouped(_) => index.arg(),
+            Self::Tiled(w) => w.index(index),
         }
     }
 }
@@ -52,11 +59,11 @@ impl Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Grouped { vector: usize, ordered: bool },
-    Balanced(Block),
+    Tiled(tiled::Kind),
 }
 
-/// Run-time part of a weight's shape: the size of the matrix and, for balanced weights, the kept weights per row
-/// and the index of the last block.
+/// Run-time part of a weight's shape: the size of the matrix and, for balanced weights, the kept weights per row and the index of
+/// the last block.
 #[derive(CubeType, CubeLaunch)]
 struct Shape {
     rows: usize,
@@ -79,15 +86,11 @@ fn entries(offsets: &[u32], line: usize, shape: &Shape, #[comptime] kind: Kind) 
         Kind::Grouped { vector, ordered: _ } => {
             (offsets[line + 1] - offsets[line]) as usize * vector
         }
-        Kind::Balanced(_) => shape.per_row * TILE_ROWS,
+        Kind::Tiled(kind) => Tile::of(offsets, line, shape.per_row, kind).slots * TILE_ROWS,
     }
 }
 
 #[cube]
-#[allow(
-    clippy::collapsible_if,
-    reason = "one is decided when the kernel is compiled, one when it runs"
-)]
 fn place(
     index: &[u32],
     offsets: &[u32],
@@ -100,21 +103,34 @@ fn place(
     match comptime!(kind) {
         Kind::Grouped { vector, ordered } => {
             let value = offsets[line] as usize * vector + entry;
-            let at = line * vector + entry % vector;
-            let mut row = at;
-            if comptime!(ordered) {
-                if at < shape.rows {
-                    row = order[at] as usize;
-                }
-            }
+            let row = row_at(order, line * vector + entry % vector, shape, ordered);
             Place { value, row, col: index[value / vector] as usize }
         }
-        Kind::Balanced(block) => {
-            let value = line * shape.per_row * TILE_ROWS + entry;
-            let col = column(index, value, entry / TILE_ROWS, shape.last, block);
-            Place { value, row: line * TILE_ROWS + entry % TILE_ROWS, col }
+        Kind::Tiled(kind) => {
+            let tile = Tile::of(offsets, line, shape.per_row, kind);
+            let value = tile.first * TILE_ROWS + entry;
+            let at = line * TILE_ROWS + entry % TILE_ROWS;
+            let row = row_at(order, at, shape, comptime!(kind == tiled::Kind::Listed));
+            let col = column(index, value, entry / TILE_ROWS, shape.last, kind);
+            Place { value, row, col }
         }
     }
+}
+
+/// Returns the row at place `at`, which may be past the last.
+#[cube]
+#[allow(
+    clippy::collapsible_if,
+    reason = "one is decided when the kernel is compiled, one when it runs"
+)]
+fn row_at(order: &[u32], at: usize, shape: &Shape, #[comptime] ordered: bool) -> usize {
+    let mut row = at;
+    if comptime!(ordered) {
+        if at < shape.rows {
+            row = order[at] as usize;
+        }
+    }
+    row
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -181,7 +197,7 @@ pub fn scatter(
         CubeDim::new_1d(UNITS as u32),
         AddressType::U32,
         operands.values.arg(),
-        index(family, &operands.index),
+        family.index(&operands.index),
         operands.offsets.arg(),
         operands.order.arg(),
         dense.arg(),
@@ -207,7 +223,7 @@ pub fn gather(
         CubeDim::new_1d(UNITS as u32),
         AddressType::U32,
         dense.arg(),
-        index(family, &operands.index),
+        family.index(&operands.index),
         operands.offsets.arg(),
         operands.order.arg(),
         values.arg(),
@@ -215,11 +231,4 @@ pub fn gather(
         family.kind(operands.order.len > 0),
         dtype,
     );
-}
-
-fn index(family: Family, index: &Buffer) -> BufferArg {
-    match family {
-        Family::Grouped(_) => index.arg(),
-        Family::Balanced(_) => index.words(4),
-    }
 }

@@ -1,7 +1,7 @@
 //! Sparse linear kernels in CubeCL, for all of its runtimes.
 //!
 //! Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)` with a packed `W`: [`grouped`] for Shfl-BW and
-//! related patterns, [`balanced`] for Balanced Sparsity. Values have the activations' dtype; sums are f32.
+//! related patterns, [`tiled`] for Balanced Sparsity and rows of any kind. Values have the activations' dtype; sums are f32.
 //!
 //! Internally, large batches are *feature-major*, `[cols][pitch]`: a kept column is then one contiguous row of
 //! tokens, which any number of outputs can share and adjacent lanes can load together. [`transpose`] converts to
@@ -10,7 +10,6 @@
 //!
 //! This crate does not depend on Burn: operands are [`Buffer`]s of a CubeCL client, checked by the caller.
 
-pub mod balanced;
 mod buffer;
 mod candidates;
 pub mod entries;
@@ -24,6 +23,7 @@ mod reduce;
 mod stand_in;
 mod store;
 pub mod tensor_core;
+pub mod tiled;
 pub mod transpose;
 
 pub use buffer::{Buffer, Call, Major, Operands};

@@ -7,9 +7,9 @@ use cubecl_cpp::shared::{CompilationOptions, CppCompiler, CppSupportedFeatures};
 use cubecl_cpp::target;
 use cubecl_runtime::compiler::Compiler;
 
-use crate::balanced::{self, Balanced};
 use crate::stand_in::Cuda;
 use crate::tensor_core::{self, Kernel, Tile, WideTile};
+use crate::tiled::{self, Slots, Tiled};
 use crate::{Activation, Store, grouped, reduce, transpose};
 
 /// Source of a kernel.
@@ -64,7 +64,7 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
         };
         add("transpose".into(), &transpose::offline(&cuda, dtype))?;
         add("reduce".into(), &reduce::offline(&cuda, dtype, store))?;
-        for vector in [1, 32, 64, 128] {
+        for vector in [32, 64, 128] {
             for tokens in [1, 16] {
                 let kernel = grouped::offline_decode(&cuda, dtype, vector, tokens, store);
                 add(format!("grouped-decode-v{vector}-n{tokens}"), &kernel)?;
@@ -74,12 +74,16 @@ pub fn cuda_sources() -> Result<Vec<CudaSource>, String> {
             let kernel = grouped::offline_tiles(&cuda, dtype, vector, store);
             add(format!("grouped-tiles-v{vector}"), &kernel)?;
         }
-        let weight = Balanced { rows: 4096, cols: 4096, block: 32, kept: 8, per_row: 1024 };
-        for tokens in [1, 16] {
-            let kernel = balanced::offline_decode(&cuda, dtype, weight, tokens, store);
-            add(format!("balanced-decode-n{tokens}"), &kernel)?;
+        let balanced = Slots::Balanced { block: 32, kept: 8, per_row: 1024 };
+        let listed = Slots::Listed { all: 256 * 1024 };
+        for (name, slots) in [("balanced", balanced), ("unstructured", listed)] {
+            let weight = Tiled { rows: 4096, cols: 4096, slots };
+            for tokens in [1, 16] {
+                let kernel = tiled::offline_decode(&cuda, dtype, weight, tokens, store);
+                add(format!("{name}-decode-n{tokens}"), &kernel)?;
+            }
+            add(format!("{name}-rows"), &tiled::offline_rows(&cuda, dtype, weight, store))?;
         }
-        add("balanced-rows".into(), &balanced::offline_rows(&cuda, dtype, weight, store))?;
     }
     for (ty, dtype) in [types[1], bf16] {
         let narrow = [32, 64, 128].into_iter().filter_map(Tile::narrow).map(Kernel::Mma);

@@ -12,7 +12,7 @@ use cubecl::prelude::*;
 use half::f16;
 use support::{Case, Number, client, noise};
 
-const PATTERNS: [&str; 8] = [
+const PATTERNS: [&str; 10] = [
     "balanced(block=32)",
     "balanced(block=7)",
     "balanced(block=16)",
@@ -21,6 +21,8 @@ const PATTERNS: [&str; 8] = [
     "shfl-bw(vector=8,equal_groups=false)",
     "shfl-bw(vector=5)",
     "block-wise(block=16)",
+    "unstructured",
+    "hinm(vector=8,keep=2,of=4)",
 ];
 
 const SHAPES: [(usize, usize); 7] =
@@ -43,7 +45,7 @@ fn every_case_agrees<F: Number>() {
             }
         }
     }
-    assert!(seen > 800, "only {seen} cases ran");
+    assert!(seen > 1000, "only {seen} cases ran");
 }
 
 #[test]
@@ -99,7 +101,7 @@ fn activations_may_lie_features_major() {
 #[test]
 fn nan_passes_through_a_fused_activation() {
     let client = client();
-    for text in ["shfl-bw(vector=32)", "balanced(block=32)"] {
+    for text in ["shfl-bw(vector=32)", "balanced(block=32)", "unstructured"] {
         let case = Case::new::<f32>(&client, text, 64, 64, 0.5).unwrap();
         for tokens in [1, 40] {
             let x = Buffer::of(&client, &vec![f32::NAN; tokens * 64]);

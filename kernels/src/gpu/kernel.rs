@@ -5,7 +5,7 @@ use burn_cubecl::CubeDevice;
 use burn_sparse_cpu::TILE_ROWS;
 use burn_sparse_cube::tensor_core::{self, Tile, WideTile, proves_itself};
 use burn_sparse_cube::transpose::pitch;
-use burn_sparse_cube::{balanced, grouped};
+use burn_sparse_cube::{grouped, tiled};
 use cubecl::features::{MmaConfig, Tma};
 use cubecl::ir::FloatKind;
 use cubecl::prelude::*;
@@ -20,7 +20,7 @@ pub(crate) enum GpuKernel {
     /// Tensor cores on gathered tiles.
     TensorCore(tensor_core::Kernel),
     /// Portable CubeCL, on any runtime.
-    Balanced(balanced::Kernel),
+    Tiled(tiled::Kernel),
 }
 
 impl GpuKernel {
@@ -53,10 +53,9 @@ impl GpuKernel {
             Layout::Grouped { vector } => {
                 (tensor_core_kernels(vector, n, dtype, device), grouped(vector).collect())
             }
-            Layout::Rows => (Vec::new(), Vec::new()),
-            Layout::Balanced { .. } => {
-                let kernels = balanced::Kernel::candidates(n).into_iter();
-                (Vec::new(), kernels.map(Self::Balanced).collect())
+            Layout::Balanced { .. } | Layout::Rows => {
+                let kernels = tiled::Kernel::candidates(n).into_iter();
+                (Vec::new(), kernels.map(Self::Tiled).collect())
             }
         };
         let device = device.clone();
@@ -70,7 +69,7 @@ impl GpuKernel {
         match self {
             Self::Grouped(kernel) => kernel.is_features_major(),
             Self::TensorCore(_) => true,
-            Self::Balanced(kernel) => kernel.is_features_major(),
+            Self::Tiled(kernel) => kernel.is_features_major(),
         }
     }
 
@@ -79,7 +78,7 @@ impl GpuKernel {
         match self {
             Self::Grouped(kernel) => (kernel.name(), "portable"),
             Self::TensorCore(kernel) => (kernel.shape(), kernel.name()),
-            Self::Balanced(kernel) => (kernel.name(), "portable"),
+            Self::Tiled(kernel) => (kernel.name(), "portable"),
         }
     }
 }
@@ -89,8 +88,7 @@ fn fits(weight: &PackedShape, n: usize, device: &CubeDevice) -> Result<(), &'sta
     let PackedShape { rows, cols, layout, .. } = *weight;
     let (groups, decodes) = match layout {
         Layout::Grouped { vector } => (rows.div_ceil(vector), vector < 4),
-        Layout::Balanced { .. } => (rows.div_ceil(TILE_ROWS), false),
-        Layout::Rows => return Err("these rows were packed for a CPU, in tiles"),
+        Layout::Balanced { .. } | Layout::Rows => (rows.div_ceil(TILE_ROWS), false),
     };
     // Tokens of a cube that decodes; else a transposition, of which either side may come to lie there, has the
     // smallest tiles.

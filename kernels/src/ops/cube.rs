@@ -5,10 +5,10 @@ use burn::tensor::{DType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
-use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::{self, Family};
 use burn_sparse_cube::grouped::{self, Grouped};
 use burn_sparse_cube::tensor_core::{self, Engine};
+use burn_sparse_cube::tiled::{self, Slots, TILE_ROWS, Tiled};
 use burn_sparse_cube::{Buffer, Call, Operands, Store, masked};
 use cubecl::prelude::*;
 
@@ -79,8 +79,8 @@ impl SparseOps for CubeBackend {
             (GpuKernel::Grouped(kernel), Family::Grouped(weight)) => {
                 grouped::forward(&call, weight, kernel, None);
             }
-            (GpuKernel::Balanced(kernel), Family::Balanced(weight)) => {
-                balanced::forward(&call, weight, kernel, None);
+            (GpuKernel::Tiled(kernel), Family::Tiled(weight)) => {
+                tiled::forward(&call, weight, kernel, None);
             }
             (kernel, family) => panic!("sparse_linear: {kernel:?} for a weight of {family:?}"),
         }
@@ -166,14 +166,15 @@ impl SparseOps for CubeBackend {
 /// Converts the shape of a weight to that of the kernels.
 fn family(shape: &PackedShape) -> Family {
     let PackedShape { rows, cols, layout, stored, .. } = *shape;
-    match layout {
-        Layout::Grouped { vector } => Family::Grouped(Grouped { rows, cols, vector }),
-        Layout::Rows => unreachable!("no GPU kernel is ever chosen for it"),
+    let all = stored / TILE_ROWS;
+    let slots = match layout {
+        Layout::Grouped { vector } => return Family::Grouped(Grouped { rows, cols, vector }),
         Layout::Balanced { block, kept } => {
-            let per_row = stored / TILE_ROWS / rows.div_ceil(TILE_ROWS);
-            Family::Balanced(Balanced { rows, cols, block, kept, per_row })
+            Slots::Balanced { block, kept, per_row: all / rows.div_ceil(TILE_ROWS) }
         }
-    }
+        Layout::Rows => Slots::Listed { all },
+    };
+    Family::Tiled(Tiled { rows, cols, slots })
 }
 
 /// Converts the element type; `linear::run` has refused unsupported ones.

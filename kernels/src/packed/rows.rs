@@ -7,12 +7,43 @@ use super::{Checked, PackedTensors};
 use crate::Layout;
 
 impl PackedTensors {
-    /// Uploads an unstructured matrix: in tiles of rows that keep nearly as many weights as each other for the CPU, and
-    /// row after row for other devices.
+    /// Uploads an unstructured matrix, in tiles of rows that keep nearly as many weights as each other.
     pub(super) fn from_rows(packed: &UnstructuredPacked, device: &Device) -> Self {
-        match device.clone().inner() == Device::flex() {
-            true => tiles(packed, device),
-            false => one_by_one(packed, device),
+        let (rows, cols) = (packed.rows(), packed.cols());
+        let mut starts = vec![0];
+        for row in 0..rows {
+            starts.push(starts[row] + packed.row_columns(row).count());
+        }
+        let kept = |row: usize| starts[row + 1] - starts[row];
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.sort_by_key(|&row| std::cmp::Reverse(kept(row)));
+        let mut offsets = vec![0];
+        for tile in order.chunks(TILE_ROWS) {
+            offsets.push(offsets[offsets.len() - 1] + kept(tile[0]));
+        }
+        let stored = offsets[offsets.len() - 1] * TILE_ROWS;
+        // Padding points past the last column.
+        let (mut values, mut columns) = (vec![0.0; stored], vec![cols as u32; stored]);
+        for (place, &row) in order.iter().enumerate() {
+            let first = offsets[place / TILE_ROWS] * TILE_ROWS + place % TILE_ROWS;
+            let entries =
+                packed.row_columns(row).zip(&packed.values()[starts[row]..starts[row + 1]]);
+            for (slot, (col, &value)) in entries.enumerate() {
+                values[first + slot * TILE_ROWS] = value;
+                columns[first + slot * TILE_ROWS] = col as u32;
+            }
+        }
+        let [offsets, order] =
+            [offsets, order].map(|ids| ids.into_iter().map(|id| id as u32).collect::<Vec<_>>());
+        Self {
+            rows,
+            cols,
+            layout: Layout::Rows,
+            values: floats(values, TILE_ROWS, device),
+            index: ids(&columns, device),
+            offsets: ids(&offsets, device),
+            order: ids(&order, device),
+            checked: Checked::default(),
         }
     }
 
@@ -29,62 +60,5 @@ impl PackedTensors {
         kept.sort_unstable_by_key(|&(row, col, _)| (row, col));
         let values = kept.into_iter().map(|(.., value)| value).collect();
         UnstructuredPacked::new(self.rows, self.cols, bitmask, values)
-    }
-}
-
-fn tiles(packed: &UnstructuredPacked, device: &Device) -> PackedTensors {
-    let (rows, cols) = (packed.rows(), packed.cols());
-    let mut starts = vec![0];
-    for row in 0..rows {
-        starts.push(starts[row] + packed.row_columns(row).count());
-    }
-    let kept = |row: usize| starts[row + 1] - starts[row];
-    let mut order: Vec<usize> = (0..rows).collect();
-    order.sort_by_key(|&row| std::cmp::Reverse(kept(row)));
-    let mut offsets = vec![0];
-    for tile in order.chunks(TILE_ROWS) {
-        offsets.push(offsets[offsets.len() - 1] + kept(tile[0]));
-    }
-    let stored = offsets[offsets.len() - 1] * TILE_ROWS;
-    // Padding points past the last column.
-    let (mut values, mut columns) = (vec![0.0; stored], vec![cols as u32; stored]);
-    for (place, &row) in order.iter().enumerate() {
-        let first = offsets[place / TILE_ROWS] * TILE_ROWS + place % TILE_ROWS;
-        let entries = packed.row_columns(row).zip(&packed.values()[starts[row]..starts[row + 1]]);
-        for (slot, (col, &value)) in entries.enumerate() {
-            values[first + slot * TILE_ROWS] = value;
-            columns[first + slot * TILE_ROWS] = col as u32;
-        }
-    }
-    let [offsets, order] =
-        [offsets, order].map(|ids| ids.into_iter().map(|id| id as u32).collect::<Vec<_>>());
-    PackedTensors {
-        rows,
-        cols,
-        layout: Layout::Rows,
-        values: floats(values, TILE_ROWS, device),
-        index: ids(&columns, device),
-        offsets: ids(&offsets, device),
-        order: ids(&order, device),
-        checked: Checked::default(),
-    }
-}
-
-fn one_by_one(packed: &UnstructuredPacked, device: &Device) -> PackedTensors {
-    let (mut columns, mut offsets) = (Vec::with_capacity(packed.values().len()), vec![0]);
-    for row in 0..packed.rows() {
-        columns.extend(packed.row_columns(row).map(|col| col as u32));
-        offsets.push(columns.len() as u32);
-    }
-    let order: Vec<u32> = (0..packed.rows() as u32).collect();
-    PackedTensors {
-        rows: packed.rows(),
-        cols: packed.cols(),
-        layout: Layout::Grouped { vector: 1 },
-        values: floats(packed.values().to_vec(), 1, device),
-        index: ids(&columns, device),
-        offsets: ids(&offsets, device),
-        order: ids(&order, device),
-        checked: Checked::default(),
     }
 }

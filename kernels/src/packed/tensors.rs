@@ -75,7 +75,7 @@ impl PackedTensors {
             Packed::Grouped(packed) => Self::from_grouped(packed, device),
             Packed::Balanced(packed) => Self::from_balanced(packed, device),
             Packed::Unstructured(packed) => Self::from_rows(packed, device),
-            // Rows keep as many weights as each other; the kernel of single rows runs them without padding.
+            // Rows keep as many weights as each other: their tiles have no padding.
             Packed::Hierarchical(_) => Self::from_rows(&packed.to_unstructured(), device),
         }
     }
@@ -185,7 +185,6 @@ impl PackedTensors {
             read(tensor.clone().into_data().convert::<u32>())
         };
         Ok(match self.layout {
-            Layout::Grouped { vector: 1 } => Packed::Unstructured(self.to_rows(&values)?),
             Layout::Grouped { vector } => {
                 let order = RowOrder::new(unsigned(&self.order))?;
                 let moved = order != RowOrder::identity(self.rows);

@@ -3,7 +3,7 @@ use std::time::Instant;
 use burn_sparse_cube::entries::Family;
 use burn_sparse_cube::tensor_core::{self, Engine, Tile, WideTile};
 use burn_sparse_cube::transpose::pitch;
-use burn_sparse_cube::{Activation, Buffer, Call, Major, Operands, Store, balanced, grouped};
+use burn_sparse_cube::{Activation, Buffer, Call, Major, Operands, Store, grouped, tiled};
 use cubecl::client::Graph;
 use cubecl::prelude::*;
 use half::bf16;
@@ -23,18 +23,15 @@ const SECONDS: f64 = 0.01;
 enum Kernel {
     Grouped(grouped::Kernel, Option<usize>),
     TensorCore(tensor_core::Kernel, Option<usize>),
-    Balanced(balanced::Kernel),
+    Tiled(tiled::Kernel),
 }
 
 impl Kernel {
     /// Returns the kernels to compare for `tokens` tokens.
     fn all(family: Family, tokens: usize, extra: &[[usize; 6]]) -> Vec<Self> {
         let weight = match family {
-            Family::Balanced(_) => {
-                return balanced::Kernel::candidates(tokens)
-                    .into_iter()
-                    .map(Self::Balanced)
-                    .collect();
+            Family::Tiled(_) => {
+                return tiled::Kernel::candidates(tokens).into_iter().map(Self::Tiled).collect();
             }
             Family::Grouped(weight) => weight,
         };
@@ -73,7 +70,7 @@ impl Kernel {
         match self {
             Self::Grouped(kernel, _) => kernel.is_features_major(),
             Self::TensorCore(..) => true,
-            Self::Balanced(kernel) => kernel.is_features_major(),
+            Self::Tiled(kernel) => kernel.is_features_major(),
         }
     }
 
@@ -85,8 +82,8 @@ impl Kernel {
             (Self::TensorCore(kernel, slices), Family::Grouped(weight)) => {
                 tensor_core::forward(call, weight, kernel, Engine::Ptx, slices);
             }
-            (Self::Balanced(kernel), Family::Balanced(weight)) => {
-                balanced::forward(call, weight, kernel, None);
+            (Self::Tiled(kernel), Family::Tiled(weight)) => {
+                tiled::forward(call, weight, kernel, None);
             }
             _ => unreachable!("a kernel of another family"),
         }
@@ -212,7 +209,8 @@ fn weight(
     let text = match kind {
         "shfl-bw" => format!("vector-wise(vector={size})"),
         "balanced" => format!("balanced(block={size})"),
-        _ => panic!("{pattern}: shfl-bw-VECTOR or balanced-BLOCK"),
+        "hinm" => format!("hinm(vector={size},keep=2,of=4)"),
+        _ => panic!("{pattern}: shfl-bw-VECTOR, balanced-BLOCK or hinm-VECTOR"),
     };
     let case = Case::new::<bf16>(client, &text, rows, cols, sparsity).expect("a pattern");
     let mut order: Vec<u32> = (0..rows as u32).collect();

@@ -1,4 +1,4 @@
-//! Shfl-BW, vector-wise and block-wise weights and, with `vector = 1`, rows of any shape. The operands are
+//! Shfl-BW, vector-wise and block-wise weights. The operands are
 //! `values [kept columns, vector]`, their column ids, the offsets at which groups begin, and the row at every
 //! place.
 

@@ -4,12 +4,12 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
-use burn_sparse_cube::balanced::{self, Balanced, TILE_ROWS};
 use burn_sparse_cube::entries::Family;
 use burn_sparse_cube::grouped::{self, Grouped};
+use burn_sparse_cube::tiled::{self, Slots, TILE_ROWS, Tiled};
 use burn_sparse_cube::transpose::pitch;
 use burn_sparse_cube::{Activation, Buffer, Call, Major, Operands, Store};
-use burn_sparse_pattern::{Packed, Pattern, RowOrder, Scores, Search};
+use burn_sparse_pattern::{Packed, Pattern, RowOrder, Scores, Search, UnstructuredPacked};
 use cubecl::prelude::*;
 use half::{bf16, f16};
 
@@ -133,9 +133,7 @@ impl Case {
     pub fn forward(&self, call: &Call<'_>) {
         match self.family {
             Family::Grouped(weight) => grouped::forward(call, weight, grouped::Kernel::Tiles, None),
-            Family::Balanced(weight) => {
-                balanced::forward(call, weight, balanced::Kernel::Rows, None)
-            }
+            Family::Tiled(weight) => tiled::forward(call, weight, tiled::Kernel::Rows, None),
         }
     }
 
@@ -145,9 +143,7 @@ impl Case {
             Family::Grouped(weight) => {
                 grouped::forward(call, weight, grouped::Kernel::Decode, slices)
             }
-            Family::Balanced(weight) => {
-                balanced::forward(call, weight, balanced::Kernel::Decode, slices)
-            }
+            Family::Tiled(weight) => tiled::forward(call, weight, tiled::Kernel::Decode, slices),
         }
     }
 
@@ -290,22 +286,52 @@ fn lay_out(packed: &Packed) -> LaidOut {
                 }
             }
             let words = bytes.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
+            let slots = Slots::Balanced { block, kept, per_row };
             LaidOut {
-                family: Family::Balanced(Balanced { rows, cols, block, kept, per_row }),
+                family: Family::Tiled(Tiled { rows, cols, slots }),
                 values,
                 index: words.collect(),
                 offsets: Vec::new(),
                 order: Vec::new(),
             }
         }
+        Packed::Unstructured(p) => lay_out_rows(p),
+        Packed::Hierarchical(_) => lay_out_rows(&packed.to_unstructured()),
         _ => panic!("no kernel for this pattern"),
     }
+}
+
+/// Puts the rows with the most weights first, and fills up the others of their tile.
+fn lay_out_rows(packed: &UnstructuredPacked) -> LaidOut {
+    let (rows, cols) = (packed.rows(), packed.cols());
+    let mut lists = vec![Vec::new(); rows];
+    let mut kept = packed.values().iter();
+    for (row, list) in lists.iter_mut().enumerate() {
+        list.extend(packed.row_columns(row).zip(kept.by_ref().copied()));
+    }
+    let mut order: Vec<u32> = (0..rows as u32).collect();
+    order.sort_by_key(|&row| std::cmp::Reverse(lists[row as usize].len()));
+    let (mut values, mut index, mut offsets) = (Vec::new(), Vec::new(), vec![0]);
+    for tile in order.chunks(TILE_ROWS) {
+        for slot in 0..lists[tile[0] as usize].len() {
+            for lane in 0..TILE_ROWS {
+                let row = tile.get(lane).map(|&row| &lists[row as usize]);
+                let found = row.and_then(|row| row.get(slot));
+                let (col, value) = found.map_or((cols, 0.0), |&(col, value)| (col, value));
+                values.push(value);
+                index.push(col as u32);
+            }
+        }
+        offsets.push((values.len() / TILE_ROWS) as u32);
+    }
+    let slots = Slots::Listed { all: values.len() / TILE_ROWS };
+    LaidOut { family: Family::Tiled(Tiled { rows, cols, slots }), values, index, offsets, order }
 }
 
 /// Uploads words, with the length in the unit that the kernel counts: ids or bytes.
 fn index_buffer(client: &Client, family: Family, words: &[u32]) -> Buffer {
     let mut buffer = Buffer::of(client, words);
-    if let Family::Balanced(_) = family {
+    if let Family::Tiled(Tiled { slots: Slots::Balanced { .. }, .. }) = family {
         buffer.len *= 4;
     }
     buffer

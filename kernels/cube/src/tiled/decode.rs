@@ -4,9 +4,9 @@
 
 use cubecl::prelude::*;
 
-use super::{Balanced, Block, TILE_ROWS, column};
+use super::{Kind, TILE_ROWS, Tile, Tiled, column, is_padding};
 use crate::reduce::{Cubes, Partial, reduce};
-use crate::store::finish;
+use crate::store::{finish, row_of};
 use crate::{Call, Store};
 
 /// Maximum number of tokens per cube: the sums that a unit holds.
@@ -22,6 +22,8 @@ fn decode_kernel<F: Float>(
     x: &[F],
     values: &[F],
     index: &[u32],
+    offsets: &[u32],
+    order: &[u32],
     bias: &[F],
     y: &mut [F],
     sums_of_slices: &mut [f32],
@@ -30,7 +32,7 @@ fn decode_kernel<F: Float>(
     cols: usize,
     per_row: usize,
     last: usize,
-    #[comptime] block: Block,
+    #[comptime] kind: Kind,
     #[comptime] per_cube: usize,
     #[comptime] sliced: bool,
     #[comptime] store: Store,
@@ -40,7 +42,8 @@ fn decode_kernel<F: Float>(
     let mut partial = Shared::<[f32]>::new_slice(comptime!(TILE_ROWS * SHARES * per_cube));
     let unit = UNIT_POS as usize;
     let (lane, share) = (unit % TILE_ROWS, unit / TILE_ROWS);
-    let tile = CUBE_POS_X as usize;
+    let number = CUBE_POS_X as usize;
+    let tile = Tile::of(offsets, number, per_row, kind);
     let first = CUBE_POS_Y as usize * per_cube;
 
     let mut sums = Array::<f32>::new(per_cube);
@@ -53,18 +56,18 @@ fn decode_kernel<F: Float>(
     let step = slices * SHARES;
     let mut value = Array::<f32>::new(DEPTH);
     let mut col = Array::<usize>::new(DEPTH);
-    while slot < per_row {
+    while slot < tile.slots {
         #[unroll]
         for d in 0..DEPTH {
             // Past the end, the first slot is read again but not added.
-            let here = select(slot + d * step < per_row, slot + d * step, slot);
-            let at = (tile * per_row + here) * TILE_ROWS + lane;
+            let here = select(slot + d * step < tile.slots, slot + d * step, slot);
+            let at = (tile.first + here) * TILE_ROWS + lane;
             value[d] = f32::cast_from(values[at]);
-            col[d] = column(index, at, here, last, block);
+            col[d] = column(index, at, here, last, kind);
         }
         #[unroll]
         for d in 0..DEPTH {
-            if slot + d * step < per_row {
+            if slot + d * step < tile.slots && !is_padding(col[d], cols, kind) {
                 #[unroll]
                 for t in 0..per_cube {
                     // Sums of tokens past the last are not stored, but their reads must stay in bounds.
@@ -83,16 +86,17 @@ fn decode_kernel<F: Float>(
 
     let mut at = unit;
     while at < comptime!(TILE_ROWS * per_cube) {
-        let (row, token) = (tile * TILE_ROWS + at % TILE_ROWS, at / TILE_ROWS);
-        if row < rows && first + token < tokens {
+        let (place, token) = (number * TILE_ROWS + at % TILE_ROWS, at / TILE_ROWS);
+        if place < rows && first + token < tokens {
             let mut sum = 0.0f32;
             for share in 0..SHARES {
                 sum += partial[token * units + share * TILE_ROWS + at % TILE_ROWS];
             }
             if comptime!(sliced) {
                 let places = CUBE_COUNT_X as usize * TILE_ROWS;
-                sums_of_slices[(slice * tokens + first + token) * places + row] = sum;
+                sums_of_slices[(slice * tokens + first + token) * places + place] = sum;
             } else {
+                let row = row_of(order, place, comptime!(kind == Kind::Listed));
                 y[(first + token) * rows + row] = finish::<F>(sum, bias, row, store);
             }
         }
@@ -110,17 +114,17 @@ fn dim() -> CubeDim {
 }
 
 /// Launches the kernel with the given number of `slices`, or with as many as fill the device.
-pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
+pub(super) fn launch(call: &Call<'_>, weight: Tiled, slices: Option<usize>) {
     let Call { client, dtype, operands, y, tokens, store, .. } = *call;
     let per_cube = per_cube(tokens);
-    let (tiles, across) = (weight.rows.div_ceil(TILE_ROWS), tokens.div_ceil(per_cube));
+    let (tiles, across) = (weight.tiles(), tokens.div_ceil(per_cube));
     let room = (tokens, tiles * TILE_ROWS);
     let threads = TILE_ROWS * SHARES;
     let cubes = Cubes {
         count: tiles * across,
         threads,
         shared: threads * per_cube * size_of::<f32>(),
-        slices: weight.per_row / SHARES,
+        slices: weight.per_tile() / SHARES,
     };
     let partial = Partial::of(client, slices, &cubes, room);
     let slices = partial.as_ref().map_or(1, |partial| partial.slices);
@@ -131,16 +135,18 @@ pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
         AddressType::U32,
         operands.x.arg(),
         operands.values.arg(),
-        operands.index.words(4),
+        weight.index(&operands.index),
+        operands.offsets.arg(),
+        operands.order.arg(),
         operands.bias.arg(),
         y.arg(),
         partial.as_ref().map_or(y, |partial| &partial.sums).arg(),
         tokens,
         weight.rows,
         weight.cols,
-        weight.per_row,
+        weight.per_tile(),
         weight.last(),
-        weight.block(),
+        weight.kind(),
         per_cube,
         partial.is_some(),
         store,
@@ -155,7 +161,7 @@ pub(super) fn launch(call: &Call<'_>, weight: Balanced, slices: Option<usize>) {
 pub(crate) fn offline(
     cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
-    weight: Balanced,
+    weight: Tiled,
     tokens: usize,
     store: Store,
 ) -> impl cubecl::CubeKernel {
@@ -171,12 +177,14 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
+        b(),
+        b(),
         (),
         (),
         (),
         (),
         (),
-        weight.block(),
+        weight.kind(),
         per_cube(tokens),
         true,
         store,

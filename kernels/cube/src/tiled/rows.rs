@@ -3,8 +3,8 @@
 
 use cubecl::prelude::*;
 
-use super::{Balanced, Block, TILE_ROWS, column};
-use crate::store::{bias_of, finish_all};
+use super::{Kind, TILE_ROWS, Tile, Tiled, column, is_padding};
+use crate::store::{bias_of, finish_all, row_of};
 use crate::transpose::pitch;
 use crate::{Buffer, Call, Store};
 
@@ -19,29 +19,36 @@ fn rows_kernel<F: Float>(
     x: &[Vector<F, Const<4>>],
     values: &[F],
     index: &[u32],
+    offsets: &[u32],
+    order: &[u32],
     bias: &[F],
     y: &mut [Vector<F, Const<4>>],
     pitch: usize,
     rows: usize,
+    cols: usize,
     per_row: usize,
     last: usize,
-    #[comptime] block: Block,
+    #[comptime] kind: Kind,
     #[comptime] store: Store,
     #[define(F)] _dtype: ElemType,
 ) {
     let (token, lane) =
         (CUBE_POS_Y as usize * TOKENS + UNIT_POS_X as usize * LANES, UNIT_POS_Y as usize);
-    let tile = CUBE_POS_X as usize;
-    let row = tile * TILE_ROWS + lane;
-    if token < pitch && row < rows {
+    let number = CUBE_POS_X as usize;
+    let place = number * TILE_ROWS + lane;
+    if token < pitch && place < rows {
+        let tile = Tile::of(offsets, number, per_row, kind);
         let mut sum = Vector::<f32, Const<4>>::new(0.0);
-        for slot in 0..per_row {
-            let at = (tile * per_row + slot) * TILE_ROWS + lane;
+        for slot in 0..tile.slots {
+            let at = (tile.first + slot) * TILE_ROWS + lane;
             let value = f32::cast_from(values[at]);
-            let col = column(index, at, slot, last, block);
-            let x = Vector::<f32, Const<4>>::cast_from(x[(col * pitch + token) / LANES]);
-            sum += x * Vector::new(value);
+            let col = column(index, at, slot, last, kind);
+            if !is_padding(col, cols, kind) {
+                let x = Vector::<f32, Const<4>>::cast_from(x[(col * pitch + token) / LANES]);
+                sum += x * Vector::new(value);
+            }
         }
+        let row = row_of(order, place, comptime!(kind == Kind::Listed));
         let bias = bias_of::<F>(bias, row, store);
         y[(row * pitch + token) / LANES] = finish_all::<F, Const<4>>(sum, bias, store);
     }
@@ -52,24 +59,26 @@ fn dim() -> CubeDim {
 }
 
 /// Computes `y [rows][pitch]` from `x [cols][pitch]`.
-pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Balanced) {
+pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Tiled) {
     let Call { client, dtype, operands, tokens, store, .. } = *call;
-    let tiles = weight.rows.div_ceil(TILE_ROWS);
     rows_kernel::launch(
         client,
-        CubeCount::Static(tiles as u32, tokens.div_ceil(TOKENS) as u32, 1),
+        CubeCount::Static(weight.tiles() as u32, tokens.div_ceil(TOKENS) as u32, 1),
         dim(),
         AddressType::U32,
         x.words(LANES),
         operands.values.arg(),
-        operands.index.words(4),
+        weight.index(&operands.index),
+        operands.offsets.arg(),
+        operands.order.arg(),
         operands.bias.arg(),
         y.words(LANES),
         pitch(tokens),
         weight.rows,
-        weight.per_row,
+        weight.cols,
+        weight.per_tile(),
         weight.last(),
-        weight.block(),
+        weight.kind(),
         store,
         dtype,
     );
@@ -79,7 +88,7 @@ pub(super) fn launch(call: &Call<'_>, x: &Buffer, y: &Buffer, weight: Balanced) 
 pub(crate) fn offline(
     cuda: &crate::stand_in::Cuda,
     dtype: ElemType,
-    weight: Balanced,
+    weight: Tiled,
     store: Store,
 ) -> impl cubecl::CubeKernel {
     let (settings, properties, target) = cuda.start(dim(), ExecutionMode::Checked);
@@ -93,11 +102,14 @@ pub(crate) fn offline(
         b(),
         b(),
         b(),
+        b(),
+        b(),
         (),
         (),
         (),
         (),
-        weight.block(),
+        (),
+        weight.kind(),
         store,
         dtype,
     )
