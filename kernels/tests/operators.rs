@@ -90,6 +90,30 @@ fn assert_close(
 }
 
 #[test]
+fn weights_run_on_a_device_they_are_moved_to() {
+    for device in devices() {
+        for text in PATTERNS {
+            let mut case = case(text, 40, 257, 0.75, &Device::flex()).unwrap();
+            let shape = (case.packed.rows(), case.packed.cols());
+            let (layout, values_there, indices, checked) = case.packed.into_parts();
+            let values_here = values_there.to_device(&device);
+            let indices = indices.map(|index| index.to_device(&device));
+            case.packed = PackedTensors::from_parts(shape, layout, values_here, indices, checked);
+            for n in [1, 65] {
+                let (x, bias) = (noise(n * 257, 3), noise(40, 5));
+                let y = sparse_linear(
+                    tensor(&x, [n, 257], &device),
+                    &case.packed,
+                    Some(tensor(&bias, [40], &device)),
+                    Activation::None,
+                );
+                assert_close(&values(y), &case, &x, &bias, Activation::None, text, n);
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_of_two_bytes_are_widened_exactly() {
     let device = Device::flex();
     for dtype in [FloatDType::BF16, FloatDType::F16] {

@@ -3,7 +3,7 @@
 Everybody computes y[batch, out] = x . Wt + b in f32 with the same number of threads, through the call that
 a user would make: a Burn module, an inference session, an engine; MKL through its inspector-executor
 interface, without the bias. The rivals get random unstructured masks, which is what they are made for;
-ours are shfl-bw and balanced of the same sparsity. Rounds take turns; a number is the median of them.
+ours are patterns of the same sparsity. Rounds take turns; a number is the median of them.
 """
 
 import argparse
@@ -23,9 +23,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from timing import median_us
 
-PATTERNS = ["shfl-bw(vector=32)", "balanced(block=32)"]
-
-
 def main():
     arguments = options()
     rows = []
@@ -37,7 +34,7 @@ def main():
         deepsparse.close()
     if arguments.json:
         json.dump(rows, open(arguments.json, "w"), indent=1)
-    print(table(rows))
+    print(table(rows, arguments.pattern))
 
 
 def options():
@@ -45,6 +42,7 @@ def options():
     parser.add_argument("--ours", required=True, help="the burn-sparse command")
     parser.add_argument("--deepsparse", required=True, help="a Python that has DeepSparse")
     parser.add_argument("--shape", nargs="*", default=["1024x1024", "4096x1024", "1024x4096", "4096x4096"])
+    parser.add_argument("--pattern", nargs="*", default=["balanced(block=32)", "shfl-bw(vector=32)"])
     parser.add_argument("--sparsity", nargs="*", type=float, default=[0.75, 0.9])
     parser.add_argument("--batch", nargs="*", type=int, default=[1, 16, 128, 512])
     parser.add_argument("--rounds", type=int, default=3)
@@ -80,13 +78,13 @@ def case(arguments, deepsparse, folder, shape, sparsity):
 
 def bench(arguments, shape, sparsity):
     """Our layers and Burn's dense one, alternating inside the command."""
-    command = [arguments.ours, "bench", "--json", "--shape", shape, "--pattern", ",".join(PATTERNS)]
+    command = [arguments.ours, "bench", "--json", "--shape", shape, "--pattern", ",".join(arguments.pattern)]
     command += ["--sparsity", str(sparsity), "--batch", ",".join(map(str, arguments.batch))]
     threads = os.environ | {"RAYON_NUM_THREADS": str(arguments.threads)}
     report = json.loads(subprocess.run(command, check=True, capture_output=True, env=threads).stdout)
     found = {batch: {"burn dense": []} for batch in arguments.batch}
     for row in report["rows"]:
-        found[row["batch"]][row["pattern"].split("(")[0]] = row["sparse_us"]
+        found[row["batch"]][row["pattern"]] = row["sparse_us"]
         found[row["batch"]]["burn dense"].append(row["dense_us"])
     for times in found.values():
         times["burn dense"] = statistics.median(times["burn dense"])
@@ -195,9 +193,9 @@ def check(status):
         sys.exit(f"MKL refused with status {status}")
 
 
-def table(rows):
+def table(rows, patterns):
     """Microseconds of the dense products, and everybody's speed-up over ONNX Runtime's."""
-    sparse = ["mkl csr", "deepsparse", "balanced", "shfl-bw"]
+    sparse = ["mkl csr", "deepsparse", *patterns]
     names = ["shape", "batch", "zeros", "onnx dense", "burn dense"] + sparse
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     for row in rows:
