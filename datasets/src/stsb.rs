@@ -31,7 +31,7 @@ pub struct Pair {
 /// Reads a part from `folder/stsb`, or from `folder` itself.
 ///
 /// # Errors
-/// When the file is missing or malformed. It is not downloaded.
+/// Returns an error when the file is missing or malformed. It is not downloaded.
 pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError> {
     let part = match part {
         Part::Train => "train",
@@ -56,7 +56,7 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
 /// Reads a file of pairs: two sentences and a similarity in each line.
 ///
 /// # Errors
-/// When the file is missing or malformed.
+/// Returns an error when the file is missing or malformed.
 pub fn read(path: &Path) -> Result<Vec<Pair>, DatasetError> {
     let content = |found: String| DatasetError::Content {
         path: path.into(),

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | grouped | shfl-bw, vector-wise, block-wise | `tiles`: dense register tiles over gathered columns; `decode`, up to 8 tokens: weights streamed once |
 //! | balanced | balanced, n-of-m | `rows`: vectors along tokens, fixed counts; `look-up`: vectors along rows, each of which looks up its own inputs of a block |
-//! | rows | unstructured, hinm | `rows`: vectors along tokens; `gather`, up to 8 tokens: vectors along 16 rows |
+//! | rows, reported as `unstructured` | unstructured, hinm | `rows`: vectors along tokens; `gather`, up to 8 tokens: vectors along 16 rows |
 //!
 //! [`sparse_conv2d`] runs `tiles` and `rows` on images. [`PackedTensors::stack`] joins weights that read the same input.
 //! [`lstm_cell`] computes the gates of an LSTM. Dense baselines are separate: [`dense_conv2d`], [`batch_norm_relu`] and

@@ -7,7 +7,7 @@ use crate::ops::SparseOps;
 /// `weight`.
 ///
 /// # Panics
-/// Panics if the mask has another number of elements, or is not of type `u8`.
+/// Panics if the mask has a different number of elements, or is not of type `u8`.
 pub fn apply_mask<const D: usize>(weight: Tensor<D>, mask: Tensor<1, Int>) -> Tensor<D> {
     check_mask(&weight, &mask);
     let masked = <Dispatch as SparseOps>::apply_mask(weight.into_dispatch(), mask.into_dispatch());
@@ -18,7 +18,7 @@ pub fn apply_mask<const D: usize>(weight: Tensor<D>, mask: Tensor<1, Int>) -> Te
 /// weights (SR-STE, Zhou et al., 2021).
 ///
 /// # Panics
-/// Panics if shapes differ, if autodiff tracks a tensor, or if the mask has another number of elements or is not of type
+/// Panics if shapes differ, if autodiff tracks a tensor, or if the mask has a different number of elements or is not of type
 /// `u8`.
 pub fn decay_dropped<const D: usize>(
     grad: Tensor<D>,

@@ -29,7 +29,7 @@ pub trait Classification {
     /// As [`Task::load`].
     ///
     /// # Errors
-    /// When files are missing or malformed.
+    /// Returns an error when files are missing or malformed.
     fn load(&self, folder: Option<&Path>, seed: u64) -> Result<Self::Data, DatasetError>;
 
     /// As [`Task::model`].

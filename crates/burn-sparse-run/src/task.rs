@@ -77,7 +77,7 @@ pub trait Task {
     /// Loads the data from `folder`, or from the data set's own cache.
     ///
     /// # Errors
-    /// When files are missing or malformed.
+    /// Returns an error when files are missing or malformed.
     fn load(&self, folder: Option<&Path>, seed: u64) -> Result<Self::Data, RunError>;
 
     /// Initializes a model to train or to load a checkpoint into; seed the device first.
@@ -91,7 +91,7 @@ pub trait Task {
     /// Returns the model with its pretrained parameters, or as [`Self::model`] initializes it.
     ///
     /// # Errors
-    /// When the pretrained parameters cannot be loaded.
+    /// Returns an error when the pretrained parameters cannot be loaded.
     fn pretrained(&self, device: &Device) -> Result<Self::Model, RunError> {
         Ok(self.model(device))
     }
@@ -99,7 +99,7 @@ pub trait Task {
     /// Refuses keys of a recipe that do not fit the task.
     ///
     /// # Errors
-    /// Names the key.
+    /// Returns an error that names the key.
     fn check(&self, _recipe: &Recipe) -> Result<(), TaskError> {
         Ok(())
     }
@@ -137,7 +137,7 @@ pub trait Task {
     /// weight, and after each block that is reconstructed.
     ///
     /// # Errors
-    /// As [`Plan::calibrate`].
+    /// Returns the same errors as [`Plan::calibrate`].
     fn calibrate(
         &self,
         model: &Self::Model,
@@ -165,7 +165,7 @@ pub trait Task {
     /// Evaluates the metric on the test data.
     ///
     /// # Errors
-    /// When the model cannot process the test data.
+    /// Returns an error when the model cannot process the test data.
     fn evaluate(
         &self,
         data: &Self::Data,

@@ -40,7 +40,7 @@ impl Embedder {
     /// Loads a model, with packed weights as they are, or unpacked to floats with zeros if `dense`.
     ///
     /// # Errors
-    /// When a file is missing or malformed.
+    /// Returns an error when a file is missing or malformed.
     #[wasm_bindgen(constructor)]
     pub fn new(files: Files, dense: bool) -> Result<Self, JsError> {
         let weights = if dense { Weights::Dense } else { Weights::Packed };
@@ -58,7 +58,7 @@ impl Embedder {
     /// Returns the embeddings of all texts, one after the other; each has length one.
     ///
     /// # Errors
-    /// When the tokenizer cannot process a text.
+    /// Returns an error when the tokenizer cannot process a text.
     pub fn embed(&self, texts: Vec<String>) -> Result<Vec<f32>, JsError> {
         Ok(self.0.embed(&texts)?.concat())
     }
@@ -66,7 +66,7 @@ impl Embedder {
     /// Embeds a text, and returns the name of every kernel that ran for the model's packed weights.
     ///
     /// # Errors
-    /// As [`Self::embed`].
+    /// Returns the same errors as [`Self::embed`].
     pub fn kernels(&self, text: String) -> Result<Vec<String>, JsError> {
         let (embedded, ran) = record_dispatch(|| self.0.embed(&[text]));
         embedded?;

@@ -45,7 +45,7 @@ pub struct Options {
 /// Builds the page, and returns what it consists of.
 ///
 /// # Errors
-/// When a file cannot be read or written, or the WebAssembly cannot be built.
+/// Returns an error when a file cannot be read or written, or the WebAssembly cannot be built.
 pub fn build(options: &Options) -> Result<String, Failure> {
     let files = files(&options.model)?;
     let sentences = match &options.sentences {

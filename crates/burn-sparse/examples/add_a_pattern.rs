@@ -12,9 +12,9 @@ use burn_sparse::train::{ScoreInput, Scorer};
 const INPUTS: usize = 1024;
 const OUTPUTS: usize = 1024;
 
-/// Returns the wrapped diagonal of a weight.
+/// Returns the index of the wrapped diagonal through a weight of the square matrix.
 fn diagonal(input: usize, output: usize) -> usize {
-    (input + output) % OUTPUTS
+    (INPUTS - input + output) % OUTPUTS
 }
 
 /// Scores every weight by the magnitude of its diagonal, so that the highest scores are whole diagonals.

@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pruned = model.finish()?;
     if ranks.is_first() {
         pruned.save(&path)?;
-        println!("{path}: trained on {} ranks, every mask proven, packed", ranks.size());
+        println!("{path}: trained on {} ranks, all masks verified, packed", ranks.size());
     }
     Ok(())
 }

@@ -50,6 +50,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         model = model.optimizer_step(&mut optimizer, 1e-3, grads);
     }
     model.finish()?.save(&path)?;
-    println!("{path}: every mask proven, packed");
+    println!("{path}: all masks verified, packed");
     Ok(())
 }

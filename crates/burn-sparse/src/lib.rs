@@ -34,10 +34,10 @@
 //! +let model = Checkpoint::read("model.safetensors")?.load(model)?;
 //! ```
 //!
-//! Layers then choose, for every size of input, the kernel that [`Costs`] predict to be fastest, the dense product
-//! included; [`nn::record_dispatch`] and [`measure::layers`] tell which one ran and why. No call of the library
-//! benchmarks anything: choices follow [`Costs::built_in`] until a program installs [`Costs::cached`], which measures
-//! the machine once.
+//! On the CPU, layers then run, for every size of input, the kernel that [`Costs`] predict to be fastest, the dense product
+//! included; [`nn::record_dispatch`] and [`measure::layers`] tell which one ran and why. Choices follow [`Costs::built_in`]
+//! until a program installs [`Costs::cached`], which measures the machine once. On a GPU a sparse kernel always runs until then;
+//! with measured costs, the first call of each size times the sparse and the dense kernels.
 //!
 //! # Modules
 //!
@@ -61,9 +61,11 @@
 //! | pattern | Set of masks that a kernel can exploit, such as [`Balanced`](pattern::Pattern::Balanced) or [`ShflBw`](pattern::Pattern::ShflBw). |
 //! | mask | Which weights of a matrix are kept; the others are dropped, and count as zeros. |
 //! | sparsity | Share of dropped weights, from 0 to 1. |
+//! | row, column | An output and an input of a layer. Burn's `Linear` stores the transpose, `[inputs, outputs]`. |
+//! | token | One input vector of a layer: a sample, a position of a sequence, or an output pixel of a convolution. |
 //! | score | Importance of a weight, by which a mask is selected: its magnitude, or a [`Scorer`](train::Scorer)'s. |
 //! | block | Columns of a row that share a budget (Balanced), or a square of weights (block-wise). |
-//! | vector | Rows of a group in one column, kept or dropped together (vector-wise, Shfl-BW). |
+//! | vector | Weights of a group's rows in one column, kept or dropped together (vector-wise, Shfl-BW). |
 //! | group | Rows that keep the same columns. |
 //! | row order | Permutation that puts the rows of a group next to each other (Shfl-BW). |
 //! | ramp | Increase of the sparsity from zero to its target during training. |

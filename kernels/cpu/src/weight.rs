@@ -69,7 +69,7 @@ impl<'a> Parts<'a> {
     /// Checks everything that could make a kernel read or write out of bounds.
     ///
     /// # Errors
-    /// Returns a sentence if sizes or indices do not fit.
+    /// Returns a message if sizes or indices do not fit.
     pub fn check(self) -> Result<PackedWeight<'a>, String> {
         self.checked(false)
     }
@@ -80,7 +80,7 @@ impl<'a> Parts<'a> {
     /// [`Self::check`] must have passed for the same indices.
     ///
     /// # Errors
-    /// Returns a sentence if sizes do not fit.
+    /// Returns a message if sizes do not fit.
     pub unsafe fn check_sizes(self) -> Result<PackedWeight<'a>, String> {
         self.checked(true)
     }

@@ -171,7 +171,7 @@ impl PackedTensors {
     /// Downloads the packed matrix and checks it.
     ///
     /// # Errors
-    /// When the tensors contradict each other or the pattern.
+    /// Returns an error when the tensors contradict each other or the pattern.
     pub fn to_packed(&self) -> Result<Packed, PatternError> {
         self.with_weight(|_| ()).map_err(|found| PatternError::Packed {
             layout: "kernel",

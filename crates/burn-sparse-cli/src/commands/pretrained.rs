@@ -28,7 +28,7 @@ impl PretrainedTask {
     /// Returns the task of a folder's model.
     ///
     /// # Errors
-    /// When another one is asked for.
+    /// Returns an error when a different one is asked for.
     pub(crate) fn of(folder: &Folder, asked: Option<Self>) -> Result<Self, Failure> {
         let own = match folder.config() {
             ModelConfig::Bert(_) => Self::SentenceEmbedding,

@@ -8,7 +8,7 @@ impl Folder {
     /// `HF_HUB_OFFLINE` is set. `HF_TOKEN` and `HF_ENDPOINT` mean what they mean to Hugging Face's own tools.
     ///
     /// # Errors
-    /// When there is no such folder or model, or as [`Self::open`].
+    /// Returns an error when there is no such folder or model, or as [`Self::open`].
     pub fn find(name: impl AsRef<Path>) -> Result<Self, PretrainedError> {
         let path = name.as_ref();
         if path.exists() {

@@ -29,7 +29,8 @@ impl ModelConfig {
     /// Reads a `config.json`, which errors call `path`.
     ///
     /// # Errors
-    /// When a key is missing or malformed, or asks for something that is not supported.
+    /// Returns an error when a key is missing or malformed, or asks for something that is not
+    /// supported.
     pub(super) fn parse(path: &Path, json: &[u8]) -> Result<Self, PretrainedError> {
         let malformed = |reason| PretrainedError::Malformed { path: path.into(), reason };
         let keys: Value = serde_json::from_slice(json).map_err(|e| malformed(e.to_string()))?;

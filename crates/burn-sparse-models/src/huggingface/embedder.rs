@@ -31,7 +31,8 @@ impl BertEmbedder {
     /// limits the length of a text if it is there, and `1_Pooling/config.json` must ask for the mean.
     ///
     /// # Errors
-    /// When the folder is that of another architecture or pooling, or cannot be loaded.
+    /// Returns an error when the folder is that of another architecture or pooling, or cannot be
+    /// loaded.
     pub fn load(
         folder: &Folder,
         weights: Weights,
@@ -47,7 +48,7 @@ impl BertEmbedder {
     /// Gives a model the tokenizer of its folder.
     ///
     /// # Errors
-    /// When the folder asks for another pooling, or its files cannot be read.
+    /// Returns an error when the folder asks for another pooling, or its files cannot be read.
     pub fn new(folder: &Folder, model: Bert, device: &Device) -> Result<Self, PretrainedError> {
         let tokenizer = SentenceTokenizer::read(folder)?;
         Ok(Self { model, tokenizer, batch: 32, device: device.clone() })
@@ -69,7 +70,7 @@ impl BertEmbedder {
     /// limit are cut, but for their last token.
     ///
     /// # Errors
-    /// When the tokenizer cannot process a text.
+    /// Returns an error when the tokenizer cannot process a text.
     pub fn embed<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Vec<f32>>, PretrainedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         for text in texts {

@@ -15,7 +15,8 @@ impl Folder {
     /// Tensors that the model does not use, such as BERT's pooler, are not written.
     ///
     /// # Errors
-    /// When `out` is this folder or holds weights, or a file cannot be read or written.
+    /// Returns an error when `out` is this folder or holds weights, or a file cannot be read or
+    /// written.
     pub fn export(&self, checkpoint: &Checkpoint, out: &Path) -> Result<(), PretrainedError> {
         // Weights that stayed behind would be read in place of the new ones.
         if out.join(SINGLE).exists() || out.join(INDEX).exists() {

@@ -50,7 +50,8 @@ impl Folder {
     /// Opens a folder, and reads its `config.json`. The folder of a run stands for the folder `model` in it.
     ///
     /// # Errors
-    /// When a file is missing, or the configuration asks for something that is not supported.
+    /// Returns an error when a file is missing, or the configuration asks for something that is not
+    /// supported.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, PretrainedError> {
         let path = path.into();
         let model = path.join("model");
@@ -62,7 +63,7 @@ impl Folder {
     /// a page.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Returns the same errors as [`Self::open`].
     pub fn in_memory(
         files: impl IntoIterator<Item = (String, Vec<u8>)>,
     ) -> Result<Self, PretrainedError> {
@@ -97,7 +98,7 @@ impl Folder {
     /// Reads `tokenizer.json`.
     ///
     /// # Errors
-    /// When the file cannot be read, or is that of another vocabulary.
+    /// Returns an error when the file cannot be read, or is that of another vocabulary.
     pub fn tokenizer(&self) -> Result<Tokenizer, PretrainedError> {
         let bytes = self.files.read(TOKENIZER)?;
         Tokenizer::parse(&self.files.path(TOKENIZER), &bytes, self.config.vocabulary())
@@ -106,7 +107,7 @@ impl Folder {
     /// Reads the packed checkpoint of the folder; `None` if its weights are dense.
     ///
     /// # Errors
-    /// When the checkpoint is malformed.
+    /// Returns an error when the checkpoint is malformed.
     pub fn packed(&self) -> Result<Option<Checkpoint>, PretrainedError> {
         let Ok(file) = self.files.open(SINGLE) else { return Ok(None) };
         match Safetensors::open(file) {
@@ -122,7 +123,7 @@ impl Folder {
     /// Returns the weights as a checkpoint: the packed one of the folder, or its dense weights.
     ///
     /// # Errors
-    /// As [`Self::packed`] and [`Self::load`].
+    /// Returns the same errors as [`Self::packed`] and [`Self::load`].
     pub fn checkpoint(&self) -> Result<Checkpoint, PretrainedError> {
         if let Some(checkpoint) = self.packed()? {
             return Ok(checkpoint);
@@ -142,7 +143,8 @@ impl Folder {
     /// bf16, or from a packed checkpoint.
     ///
     /// # Errors
-    /// Lists every parameter that is missing, unexpected, or of another shape.
+    /// Returns an error that lists every parameter that is missing, unexpected, or of the wrong
+    /// shape.
     pub fn load<M: Module>(&self, model: M, weights: Weights) -> Result<M, PretrainedError> {
         if let Some(checkpoint) = self.packed()? {
             return Ok(match weights {
@@ -178,7 +180,7 @@ impl Folder {
     /// checkpoint there it is a model of its own. The index of shards is copied for [`Self::export`].
     ///
     /// # Errors
-    /// When the folder is this one, or a file cannot be copied.
+    /// Returns an error when the folder is this one, or a file cannot be copied.
     pub fn copy_to(&self, folder: &Path) -> Result<PathBuf, PretrainedError> {
         self.refuse_itself(folder)?;
         let write = |path: PathBuf| move |source| PretrainedError::Write { path, source };
@@ -198,7 +200,7 @@ impl Folder {
     /// Refuses this folder as the one to write to, under any name.
     ///
     /// # Errors
-    /// When it is.
+    /// Returns an error when `folder` is this folder.
     pub fn refuse_itself(&self, folder: &Path) -> Result<(), PretrainedError> {
         match (folder.canonicalize(), self.path().canonicalize()) {
             (Ok(to), Ok(from)) if to == from => Err(PretrainedError::Input(format!(

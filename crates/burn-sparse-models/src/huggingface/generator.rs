@@ -83,7 +83,7 @@ impl CausalLm {
     /// Loads the model and the tokenizer of a folder.
     ///
     /// # Errors
-    /// When the folder is that of another architecture, or cannot be loaded.
+    /// Returns an error when the folder is that of another architecture, or cannot be loaded.
     pub fn load(
         folder: &Folder,
         weights: Weights,
@@ -98,7 +98,7 @@ impl CausalLm {
     /// Gives a model the tokenizer of its folder.
     ///
     /// # Errors
-    /// When a file of the folder cannot be read.
+    /// Returns an error when a file of the folder cannot be read.
     pub fn new(folder: &Folder, model: Llama, device: &Device) -> Result<Self, PretrainedError> {
         Ok(Self {
             model,
@@ -128,7 +128,8 @@ impl CausalLm {
     /// Returns the logarithm of the probability of every token to follow `tokens`.
     ///
     /// # Errors
-    /// When there are no tokens, more than the context, or one outside of the vocabulary.
+    /// Returns an error when there are no tokens, more than the context, or one outside of the
+    /// vocabulary.
     pub fn next_log_probabilities(&self, tokens: &[u32]) -> Result<Vec<f32>, PretrainedError> {
         self.fits(tokens, 0)?;
         let features = self.model.forward(self.tensor(tokens), None);
@@ -138,7 +139,8 @@ impl CausalLm {
     /// Returns the sum of `-ln p` over all tokens after the first of `tokens`, each predicted from those before it.
     ///
     /// # Errors
-    /// When there are fewer than two tokens, more than the context, or one outside of the vocabulary.
+    /// Returns an error when there are fewer than two tokens, more than the context, or one outside
+    /// of the vocabulary.
     pub fn negative_log_likelihood(&self, tokens: &[u32]) -> Result<f64, PretrainedError> {
         self.fits(tokens, 0)?;
         let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
@@ -162,7 +164,8 @@ impl CausalLm {
     /// Ends at the model's end token or at its context.
     ///
     /// # Errors
-    /// When the prompt is empty or fills the context, the temperature is not positive, or scores are not finite.
+    /// Returns an error when the prompt is empty or fills the context, the temperature is not
+    /// positive, or scores are not finite.
     pub fn generate(
         &self,
         prompt: &str,

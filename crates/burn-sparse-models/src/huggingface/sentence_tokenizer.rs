@@ -11,7 +11,8 @@ impl SentenceTokenizer {
     /// Reads the tokenizer of a folder.
     ///
     /// # Errors
-    /// When the folder asks for another pooling than the mean, or its files cannot be read.
+    /// Returns an error when the folder asks for another pooling than the mean, or its files cannot
+    /// be read.
     pub fn read(folder: &Folder) -> Result<Self, PretrainedError> {
         folder.refuse_other_pooling()?;
         Ok(Self { tokenizer: folder.tokenizer()?, context: folder.longest_sentence()? })
@@ -20,7 +21,7 @@ impl SentenceTokenizer {
     /// Returns the tokens of a text, truncated to the model's limit; the last token, which ends a text, is kept.
     ///
     /// # Errors
-    /// When the tokenizer cannot process the text, or finds no tokens in it.
+    /// Returns an error when the tokenizer cannot process the text, or finds no tokens in it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
         let mut tokens = self.tokenizer.encode(text)?;
         if let Some(&end) = tokens.last()

@@ -16,7 +16,7 @@ impl Tokenizer {
     /// that the file asks for are switched off.
     ///
     /// # Errors
-    /// When the file cannot be read, or is that of another vocabulary.
+    /// Returns an error when the file cannot be read, or is that of another vocabulary.
     pub(super) fn parse(
         path: &Path,
         bytes: &[u8],
@@ -39,7 +39,7 @@ impl Tokenizer {
     /// Returns the tokens of a text, with the special tokens that the model expects.
     ///
     /// # Errors
-    /// When the tokenizer cannot process the text.
+    /// Returns an error when the tokenizer cannot process the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
         let encoding = self.0.encode_fast(text, true).map_err(input)?;
         Ok(encoding.get_ids().to_vec())
@@ -48,7 +48,7 @@ impl Tokenizer {
     /// Returns the text of tokens, without special tokens.
     ///
     /// # Errors
-    /// When the tokenizer cannot decode the tokens.
+    /// Returns an error when the tokenizer cannot decode the tokens.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, PretrainedError> {
         self.0.decode(tokens, true).map_err(input)
     }

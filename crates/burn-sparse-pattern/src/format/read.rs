@@ -32,7 +32,7 @@ impl PackedFile {
     /// Reads a file from any source, like [`Self::open`].
     ///
     /// # Errors
-    /// Same as [`Self::open`].
+    /// Returns the same errors as [`Self::open`].
     pub fn read(source: impl Source) -> Result<Self, FormatError> {
         Reader { file: Safetensors::open(source)? }.read()
     }

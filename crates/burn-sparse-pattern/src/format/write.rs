@@ -21,7 +21,7 @@ impl PackedFile {
     /// Returns the bytes that [`Self::write`] writes.
     ///
     /// # Errors
-    /// Same as [`Self::write`].
+    /// Returns the same errors as [`Self::write`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, FormatError> {
         let mut bytes = Vec::new();
         self.write(&mut bytes)?;
@@ -33,7 +33,7 @@ impl PackedFile {
 /// [`PackedFile`].
 ///
 /// # Errors
-/// Same as [`PackedFile::write`].
+/// Returns the same errors as [`PackedFile::write`].
 pub fn write_parameters(
     entries: &BTreeMap<String, Entry>,
     metadata: &BTreeMap<String, String>,

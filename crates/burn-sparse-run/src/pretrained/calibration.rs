@@ -36,7 +36,7 @@ impl CalibrationTexts {
     /// Chooses windows of tokens at random places, for a language model.
     ///
     /// # Errors
-    /// When a file cannot be read, or has fewer tokens than a window.
+    /// Returns an error when a file cannot be read, or has fewer tokens than a window.
     pub fn windows(&self, folder: &Folder, device: &Device) -> Result<CalibrationTokens, RunError> {
         let tokenizer = folder.tokenizer()?;
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
@@ -58,7 +58,7 @@ impl CalibrationTexts {
     /// Chooses lines at random, for a sentence embedder.
     ///
     /// # Errors
-    /// When a file cannot be read, or has fewer lines.
+    /// Returns an error when a file cannot be read, or has fewer lines.
     pub fn sentences(
         &self,
         folder: &Folder,

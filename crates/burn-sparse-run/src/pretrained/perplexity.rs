@@ -23,7 +23,8 @@ impl Windows {
 /// `on_window` is called with the number of windows done.
 ///
 /// # Errors
-/// When the text is shorter than a window, or a window longer than the model's context.
+/// Returns an error when the text is shorter than a window, or a window longer than the model's
+/// context.
 pub fn perplexity(
     model: &CausalLm,
     tokens: &[u32],

@@ -57,8 +57,8 @@ pub struct PrunedFolder {
 /// `on_step` is called after each weight that is calibrated, and after each block that is reconstructed.
 ///
 /// # Errors
-/// When the folder cannot be loaded or is `out`, the rule does not fit its model, the calibration texts cannot be read, or the
-/// result cannot be written.
+/// Returns an error when the folder cannot be loaded or is `out`, the rule does not fit its model, the calibration texts
+/// cannot be read, or the result cannot be written.
 pub fn prune_folder(
     folder: &Folder,
     rule: &PruneConfig,
@@ -74,7 +74,8 @@ pub fn prune_folder(
 /// that runs so. See [`prune_folder`].
 ///
 /// # Errors
-/// As [`prune_folder`], and if the calibration does not say to what values are rounded.
+/// Returns the same errors as [`prune_folder`], and if the calibration does not say to what values
+/// are rounded.
 pub fn round_folder(
     folder: &Folder,
     calibration: &Calibration,

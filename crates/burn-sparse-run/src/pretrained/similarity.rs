@@ -7,7 +7,7 @@ use crate::Metric;
 /// their similarity.
 ///
 /// # Errors
-/// When a sentence cannot be embedded.
+/// Returns an error when a sentence cannot be embedded.
 pub fn similarity(model: &BertEmbedder, pairs: &[Pair]) -> Result<Metric, PretrainedError> {
     let sentences: Vec<&str> =
         pairs.iter().flat_map(|pair| pair.sentences.iter().map(String::as_str)).collect();

@@ -72,7 +72,7 @@ impl Recipe {
     /// Reads a recipe from a file.
     ///
     /// # Errors
-    /// Names the key, the line, and what was probably meant.
+    /// Returns an error that names the key, the line, and what was probably meant.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecipeError> {
         Self::load_with(path, &[])
     }
@@ -81,7 +81,7 @@ impl Recipe {
     /// every `[[prune]]` table.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// Returns the same errors as [`Self::load`].
     pub fn load_with(path: impl AsRef<Path>, sets: &[String]) -> Result<Self, RecipeError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
@@ -92,7 +92,7 @@ impl Recipe {
     /// Reads a recipe from text, and applies `key=value` overrides before anything is checked.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// Returns the same errors as [`Self::load`].
     pub fn parse_with(text: &str, sets: &[String]) -> Result<Self, RecipeError> {
         // Parses the file itself first, so that its errors have line numbers.
         let mut recipe: Self =
@@ -117,7 +117,7 @@ impl Recipe {
     /// Returns the recipe that a checkpoint carries, or `None` if it carries none.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// Returns the same errors as [`Self::load`].
     pub fn of(checkpoint: &Checkpoint) -> Result<Option<Self>, RecipeError> {
         checkpoint.provenance().recipe().map(|text| Self::parse_with(text, &[])).transpose()
     }
@@ -143,7 +143,7 @@ impl Recipe {
     /// Plans the pruning of a model, for epochs of `steps_per_epoch` optimizer steps.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// Returns the same errors as [`Plan::new`].
     pub fn plan<M: Module>(&self, model: &M, steps_per_epoch: usize) -> Result<Plan, PlanError> {
         Plan::new(self.pruning(), model, self.horizon(steps_per_epoch))
     }

@@ -86,7 +86,7 @@ impl RunFolder {
     /// Locks the folder against other processes.
     ///
     /// # Errors
-    /// When another process holds the lock.
+    /// Returns an error when another process holds the lock.
     pub(super) fn lock(&self) -> Result<Lock, RunError> {
         let path = self.path.join(".lock");
         let file = File::create(&path).map_err(|error| fail(&path, error))?;
@@ -100,7 +100,7 @@ impl RunFolder {
     /// Refuses a recipe that differs from that of the run.
     ///
     /// # Errors
-    /// Names the first key that differs.
+    /// Returns an error that names the first key that differs.
     pub fn expect_recipe(&self, recipe: &Recipe) -> Result<(), RunError> {
         let nothing =
             |reason: String| RunError::NothingToResume { folder: self.path.clone(), reason };
@@ -113,7 +113,7 @@ impl RunFolder {
     /// Creates the folder of a new run.
     ///
     /// # Errors
-    /// When the folder holds a run already, or another process is using it.
+    /// Returns an error when the folder holds a run already, or another process is using it.
     pub(super) fn create(
         &self,
         recipe: &Recipe,
@@ -147,7 +147,7 @@ impl RunFolder {
     /// Reads the state of a run of the same recipe. A run that ended before its first save starts again, in `first`.
     ///
     /// # Errors
-    /// When there is no run, or another process is using the folder.
+    /// Returns an error when there is no run, or another process is using the folder.
     pub(super) fn resume(&self, recipe: &Recipe, first: Phase) -> Result<(State, Lock), RunError> {
         self.expect_recipe(recipe)?;
         let lock = self.lock()?;
@@ -235,7 +235,7 @@ impl RunFolder {
     /// Writes `results.json`.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Returns an error when the file cannot be written.
     pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
         replace(&self.path.join("results.json"), json)
     }

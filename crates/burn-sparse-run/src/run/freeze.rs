@@ -7,7 +7,7 @@ use crate::recipe::RecipeError;
 /// Excludes the parameters whose paths match one of the globs from training: they have neither gradients nor optimizer state.
 ///
 /// # Errors
-/// When a glob is malformed or matches nothing.
+/// Returns an error when a glob is malformed or matches nothing.
 pub(super) fn freeze<M: Module>(model: M, globs: &[String]) -> Result<M, RecipeError> {
     let fail = |reason: String| RecipeError::value("train.freeze", reason);
     let one = |text: &String| match Glob::new(text) {

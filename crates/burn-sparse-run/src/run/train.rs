@@ -61,7 +61,8 @@ pub struct TrainOptions<'a, T: Task> {
 /// Trains a task by its recipe: dense first, then under the ramp, or under the fixed masks of a checkpoint.
 ///
 /// # Errors
-/// When data, plan, masks, files, or another rank are at fault; what has been saved stays. All ranks return an error together.
+/// Returns an error when data, plan, masks, files, or another rank are at fault; what has been
+/// saved stays. All ranks return an error together.
 pub fn train<T: Task>(
     options: &TrainOptions<'_, T>,
     observer: &mut dyn Observer,

@@ -30,7 +30,7 @@ pub struct BudgetReport {
 /// Returns `None` if the observer interrupted it. Calls `watch` for every finished run, candidate, and measured model.
 ///
 /// # Errors
-/// As [`sweep`](super::sweep).
+/// Returns the same errors as [`sweep`](super::sweep).
 pub fn budget<T: Task>(
     task: &T,
     sweep: &Sweep,

@@ -86,7 +86,8 @@ pub enum SweepOutcome {
 /// Calls `done` for every finished run.
 ///
 /// # Errors
-/// When the grid has an impossible cell, before anything is trained; later, when a run fails.
+/// Returns an error when the grid has an impossible cell, before anything is trained; later, when a
+/// run fails.
 pub fn sweep<T: Task>(
     task: &T,
     sweep: &Sweep,

@@ -40,7 +40,7 @@ pub struct Trial {
 /// Returns `None` if the observer interrupted it. Calls `watch` for every finished run and every trial.
 ///
 /// # Errors
-/// As [`sweep`](super::sweep).
+/// Returns the same errors as [`sweep`](super::sweep).
 pub fn sensitivity<T: Task>(
     task: &T,
     sweep: &Sweep,

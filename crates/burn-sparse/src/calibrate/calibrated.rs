@@ -96,7 +96,7 @@ impl Calibrated {
     /// fine-tune, or finish at once.
     ///
     /// # Errors
-    /// When the model is another one.
+    /// Returns an error when `model` is not the calibrated model.
     pub fn attach<M: Module>(self, model: M) -> Result<Sparse<M>, TrainError> {
         let model = set_values(model, &self.values);
         Ok(self.plan.with_fixed_masks().attach(model)?.with_masks(self.masks))

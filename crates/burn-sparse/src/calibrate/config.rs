@@ -161,7 +161,7 @@ impl CalibrateConfig {
     /// Checks that all values are in range.
     ///
     /// # Errors
-    /// Names the value that is not.
+    /// Returns an error that names the first value out of range.
     pub fn validate(&self) -> Result<(), CalibrateError> {
         let value = |key, found| Err(CalibrateError::Value { key, found });
         if !(0.0..=1.0).contains(&self.toward_dense) {

@@ -19,7 +19,7 @@ const STAGES: usize = 16;
 /// `target` is `[cols, rows]`.
 ///
 /// # Errors
-/// When the matrix is too large to index.
+/// Returns an error when the matrix is too large to index.
 pub(super) fn eliminate(
     damped: &Damped,
     target: &Mat<f64>,

@@ -7,11 +7,9 @@
 //! factorization repairs all of them exactly; rows that choose on their own are selected by the sweep of SparseGPT and then
 //! solved one by one.
 //!
-//! If wanted, kept weights become integers of 8 or 4 bits ([`CalibrateConfig::with_values`]), each making up for the rounding of
-//! those before it; without any sparsity ([`Plan::keeping_all`](crate::prune::Plan::keeping_all)), too.
-//!
-//! Or the kept weights of a block are trained together, for some steps, to the dense block's output: least squares repairs one
-//! layer at a time, and knows nothing of what lies between two layers.
+//! Optionally rounds kept weights to 8 or 4 bits ([`CalibrateConfig::with_values`]), each making up for the rounding of those
+//! before it (GPTQ), also without pruning ([`Plan::keeping_all`](crate::prune::Plan::keeping_all)), or trains the kept weights of
+//! each block together, for some steps, to the dense block's output: least squares repairs one layer at a time.
 //!
 //! [`Blocks`] tells how the model runs block by block, or in one: [`Whole`], which has an example.
 

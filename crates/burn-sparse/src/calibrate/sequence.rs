@@ -29,16 +29,16 @@ impl Plan {
     /// scores, and kept weights get the values of least squares, `H[K, K]⁻¹ H[K, :] w` (see [`CalibrateConfig`]). Layers
     /// with a bias use the covariance instead of `H`, and their bias makes up for the means.
     ///
-    /// Every block runs once for each distinct input of its layers, up to there, and once to go on; the dense block beside it,
-    /// where the repair aims at its outputs, once. Held are the states of all batches between two blocks, `H` of one input, the
-    /// inputs of the dense block up to 1 GiB, and the model twice.
+    /// Runs every block once for each distinct input of its layers, up to that input, and once more for the input of the next
+    /// block; the dense block, if the repair aims at its outputs, once. Memory: the states of all batches between two blocks,
+    /// `H` of one input, up to 1 GiB of inputs of the dense block, and two copies of the model.
     ///
     /// The plan must prune before the first step, without a ramp. `model` must not be under autodiff: use `model.valid()`.
     /// `on_step` is called after each weight, and after each block that is reconstructed.
     ///
     /// # Errors
-    /// Before anything runs if a planned weight is not in a layer whose inputs can be recorded; when inputs or weights are
-    /// not finite.
+    /// Returns an error before anything runs when the configuration is out of range, a weight has a ramp, there are no batches,
+    /// or a planned weight is not in a layer whose inputs can be recorded; later when inputs or weights are not finite.
     pub fn calibrate<M: Module, B: Blocks<M>>(
         &self,
         model: &M,

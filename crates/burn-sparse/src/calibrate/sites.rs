@@ -28,7 +28,7 @@ pub(super) struct Site {
 /// Finds the sites of every block, by running one batch.
 ///
 /// # Errors
-/// Names a planned weight whose inputs are not seen, or that two blocks use.
+/// Returns an error that names a planned weight whose inputs are not seen, or that two blocks use.
 pub(super) fn sites<M: Module, B: Blocks<M>>(
     plan: &Plan,
     model: &M,

@@ -23,7 +23,7 @@ pub(super) fn width(pattern: Pattern) -> Option<usize> {
 /// `target` is `[cols, rows]`.
 ///
 /// # Errors
-/// When the matrix is too large to index.
+/// Returns an error when the matrix is too large to index.
 pub(super) fn sweep(
     damped: &Damped,
     target: &Mat<f64>,

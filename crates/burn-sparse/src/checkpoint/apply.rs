@@ -13,7 +13,8 @@ impl<M: Module> Pruned<M> {
     /// Saves the model as a packed checkpoint. Writing is atomic, and refuses a weight that violates its pattern.
     ///
     /// # Errors
-    /// When a weight violates its pattern or the file cannot be written; an existing file stays intact then.
+    /// Returns an error when a weight violates its pattern or the file cannot be written; an
+    /// existing file stays intact then.
     pub fn save(&self, path: impl AsRef<FilePath>) -> Result<(), CheckpointError> {
         self.checkpoint().write(path, Format::Packed)
     }
@@ -52,7 +53,8 @@ impl Checkpoint {
     /// [quantized](crate::nn::QuantizedParam) on the CPU; on other devices they are floats.
     ///
     /// # Errors
-    /// Lists every parameter that is missing, unexpected, or of another shape.
+    /// Returns an error that lists every parameter that is missing, unexpected, or of the wrong
+    /// shape.
     pub fn load<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
         self.refuse_other_models(&model)?;
         // Weights that are replaced below are not unpacked first.
@@ -71,7 +73,7 @@ impl Checkpoint {
     /// Loads the parameters into a model of the same architecture, as dense weights with zeros.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// Returns the same errors as [`Self::load`].
     pub fn load_dense<M: Module>(&self, model: M) -> Result<M, CheckpointError> {
         self.refuse_other_models(&model)?;
         Ok(map_params(model, &mut Writer { entries: &self.entries, all: true }))

@@ -6,7 +6,7 @@ use std::path::Path;
 /// whole new one.
 ///
 /// # Errors
-/// When the file cannot be written; an existing file stays intact then.
+/// Returns an error when the file cannot be written; an existing file stays intact then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_atomically(path, |file| file.write_all(bytes))
 }
@@ -14,7 +14,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// As [`write_atomically`], with content written by `fill`.
 ///
 /// # Errors
-/// When `fill` fails or the file cannot be written; an existing file stays intact then.
+/// Returns an error when `fill` fails or the file cannot be written; an existing file stays intact
+/// then.
 pub fn replace_atomically(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,

@@ -10,7 +10,6 @@ use crate::prune::Plan;
 /// Parameters of a model, packed or dense, and their provenance.
 ///
 /// ```no_run
-/// use burn::nn::Relu;
 /// use burn::tensor::Device;
 /// use burn_sparse::checkpoint::Checkpoint;
 /// use burn_sparse::nn::LinearConfig;
@@ -150,7 +149,8 @@ impl Checkpoint {
     /// fewer bits.
     ///
     /// # Errors
-    /// When a value would become infinite, or is not finite and would become an integer.
+    /// Returns an error when a value would become infinite, or is not finite and would become an
+    /// integer.
     pub fn with_values(self, values: impl Into<ValueType>) -> Result<Self, CheckpointError> {
         match values.into() {
             ValueType::Float(float) => self.with_float(float),
@@ -163,7 +163,7 @@ impl Checkpoint {
     /// [`Calibrated::scales`](crate::calibrate::Calibrated::scales) found, whose values are such already.
     ///
     /// # Errors
-    /// When there is no such matrix, or it has another size.
+    /// Returns an error when there is no such matrix, or its size differs.
     pub fn with_scales(
         mut self,
         scales: &BTreeMap<String, Scales>,

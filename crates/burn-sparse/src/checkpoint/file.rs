@@ -20,7 +20,7 @@ impl Checkpoint {
     /// Reads a file of the packed [format](burn_sparse_pattern::format), and checks everything in it.
     ///
     /// # Errors
-    /// Names the file, the tensor, what was expected and what was found.
+    /// Returns an error that names the file, the tensor, what was expected and what was found.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         let path = path.as_ref();
         let file =
@@ -31,7 +31,7 @@ impl Checkpoint {
     /// Reads a file from any source, such as bytes in memory, like [`Self::read`]; errors call it `name`.
     ///
     /// # Errors
-    /// Same as [`Self::read`].
+    /// Returns the same errors as [`Self::read`].
     pub fn read_source(
         name: impl AsRef<Path>,
         source: impl Source,
@@ -45,7 +45,8 @@ impl Checkpoint {
     /// Writes the file atomically: under a temporary name, synced, then renamed.
     ///
     /// # Errors
-    /// When a weight violates its pattern or the file cannot be written; an existing file stays intact then.
+    /// Returns an error when a weight violates its pattern or the file cannot be written; an
+    /// existing file stays intact then.
     pub fn write(&self, path: impl AsRef<Path>, format: Format) -> Result<(), CheckpointError> {
         let path = path.as_ref();
         let mut failure = None;

@@ -47,10 +47,10 @@ impl Slot {
 /// the orientation of the layer; the guide has an [example](crate::guide::pretrained_models).
 ///
 /// # Errors
-/// The first error of `read`; no further parameter is read then.
+/// Returns the first error of `read`; no further parameter is read then.
 ///
 /// # Panics
-/// Panics if `read` returns another number of values than the parameter has.
+/// Panics if `read` returns the wrong number of values.
 pub fn fill<M: Module, E>(
     model: M,
     read: impl FnMut(&Slot) -> Result<Vec<f32>, E>,

@@ -52,7 +52,8 @@ impl Checkpoint {
     /// Integer tensors that belong to no parameter (counters of norms) are ignored.
     ///
     /// # Errors
-    /// Lists every parameter that is missing, unexpected, or of another shape.
+    /// Returns an error that lists every parameter that is missing, unexpected, or of the wrong
+    /// shape.
     pub fn import<M: Module>(
         path: impl AsRef<Path>,
         model: &M,

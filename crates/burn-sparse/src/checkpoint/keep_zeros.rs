@@ -13,7 +13,7 @@ impl Checkpoint {
     /// optimizer's state apply.
     ///
     /// # Errors
-    /// When the parameters do not fit the model, or no weight is packed.
+    /// Returns an error when the parameters do not fit the model, or no weight is packed.
     pub fn keep_zeros<M: Module>(
         &self,
         model: M,

@@ -8,7 +8,7 @@ impl Ranks {
     /// Returns the value if all ranks have one.
     ///
     /// # Errors
-    /// This rank's own error; or, if it has none, that of another rank.
+    /// Returns this rank's own error; or, if it has none, that of another rank.
     pub fn agree<T, E: Display + From<RankFailed>>(&self, result: Result<T, E>) -> Result<T, E> {
         if self.size() == 1 {
             return result;
@@ -29,7 +29,7 @@ impl Ranks {
     /// Calls `lead` on rank 0, and returns its result on every rank.
     ///
     /// # Errors
-    /// The error of rank 0.
+    /// Returns the error of rank 0.
     pub fn lead<E: Display + From<RankFailed>>(
         &self,
         lead: impl FnOnce() -> Result<Vec<u8>, E>,
@@ -62,7 +62,8 @@ impl Ranks {
     /// Checks that all ranks pass the same bytes.
     ///
     /// # Errors
-    /// Names the lowest rank whose bytes are not those of rank 0, with this reason; all ranks return it.
+    /// Returns an error that names the lowest rank whose bytes are not those of rank 0, with this
+    /// reason; all ranks return it.
     pub fn require_equal(&self, bytes: &[u8], reason: &str) -> Result<(), RankFailed> {
         let all = self.gather(bytes);
         match all.iter().position(|there| *there != all[0]) {

@@ -20,7 +20,7 @@ impl Ranks {
     /// Packed weights have gradients for kept values only, so that no others are sent.
     ///
     /// # Errors
-    /// When the ranks have different parameters; all ranks return it.
+    /// Returns an error when the ranks have different parameters; all ranks return it.
     pub fn average<M: Module>(
         &self,
         model: &M,

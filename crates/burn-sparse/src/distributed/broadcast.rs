@@ -8,7 +8,8 @@ impl Ranks {
     /// Returns the model with the parameters of rank 0, their ids included: optimizer state is recorded by them.
     ///
     /// # Errors
-    /// When the model of a rank has other parameters than that of rank 0; all ranks return it.
+    /// Returns an error when the model of a rank has other parameters than that of rank 0; all
+    /// ranks return it.
     pub fn broadcast<M: Module>(&self, model: M) -> Result<M, RankFailed> {
         if self.size() == 1 {
             return Ok(model);

@@ -43,7 +43,8 @@ impl Mpi {
     /// Initializes MPI.
     ///
     /// # Errors
-    /// When it has been initialized before, or the library does not allow calls from several threads in turn.
+    /// Returns an error when it has been initialized before, or the library does not allow calls
+    /// from several threads in turn.
     pub fn init() -> Result<Self, MpiError> {
         let found = mpi::initialize_with_threading(Threading::Serialized);
         let (universe, threading) = found.ok_or(MpiError::Initialized)?;

@@ -14,7 +14,7 @@
 //! | read or write checkpoints with other programs | [`file_format`] |
 //! | add a pattern, a kernel, or a task | [`extending`] |
 //!
-//! The Rust code of every page is compiled and run by the tests.
+//! The tests compile and run the Rust code of every page, except examples that need a GPU, several machines, or a program of their own.
 
 #[doc = include_str!("first_pruning.md")]
 pub mod first_pruning {}

@@ -136,7 +136,7 @@ impl Bench {
     /// that a slow phase of the machine affects both.
     ///
     /// # Errors
-    /// When the device fails, or the outputs differ.
+    /// Returns an error when the device fails, or the outputs differ.
     pub fn row(&self, inputs: usize) -> Result<BenchRow, BenchError> {
         let (rows, cols) = (self.mask.rows(), self.mask.cols());
         let uniform = Distribution::Uniform(-1.0, 1.0);

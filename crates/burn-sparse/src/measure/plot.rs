@@ -24,7 +24,7 @@ const DROPPED: f64 = 255.0;
 /// and the number of columns that each group keeps. The rows of a group share a colour.
 ///
 /// # Errors
-/// When the checkpoint has no packed weight.
+/// Returns an error when the checkpoint has no packed weight.
 pub fn masks(checkpoint: &Checkpoint) -> Result<String, String> {
     let (mut body, mut top, mut width) = (String::new(), 0, 0);
     for (name, entry) in checkpoint.entries() {

@@ -55,8 +55,8 @@ thread_local! {
     static RECORD: RefCell<Option<Vec<Dispatched>>> = const { RefCell::new(None) };
 }
 
-/// Runs `forward`, and returns its result with the kernel that ran for every packed weight: the proof of dispatch, taken
-/// where the kernel is called and not where it was planned.
+/// Runs `forward`, and returns its result with the kernel that ran for every packed weight, recorded where the kernel
+/// is called and not where it was planned.
 pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
     let outer = RECORD.replace(Some(Vec::new()));
     let result = forward();

@@ -14,12 +14,13 @@
 //! | [`Linear`], [`Conv2d`](conv::Conv2d) | `forward_activated`: fused activation |
 //! | [`MultiHeadAttention`](attention::MultiHeadAttention) | `forward_step`, `key_value_cache`, `forward_cross`: key/value cache |
 //! | [`Lstm`] | `cell`: stepping through a sequence |
+//! | [`Embedding`] | reads single rows of a table in 8 bits; `scores`: the head tied to it |
 //!
 //! [`GroupedQueryAttention`](attention::GroupedQueryAttention), [`GatedFeedForward`](transformer::GatedFeedForward) and
 //! [`Rotary`] are those of Llama, which `burn::nn` does not have.
 //!
-//! Layers that are not replaced (GRU, 1D and grouped convolutions, …) train under masks, and unpack packed weights when they
-//! read them. [`record_dispatch`] tells which kernel ran for every packed weight.
+//! Other layers made of `Linear` or convolutions (GRU, 1D and grouped convolutions, …) train under masks, and unpack packed
+//! weights when they read them. [`record_dispatch`] tells which kernel ran for every packed weight.
 
 mod batch_norm;
 pub mod cache;

@@ -44,7 +44,7 @@ impl Rotary {
     /// - `x` and the output: `[batch, heads, positions, d_head]`
     ///
     /// # Panics
-    /// Panics if the number of positions or features is another one.
+    /// Panics if the number of positions or features does not match.
     pub fn apply(&self, x: Tensor<4>) -> Tensor<4> {
         let [positions, half] = self.cos.dims();
         assert_shape!(x, [_, _, positions, 2 * half]);

@@ -17,8 +17,8 @@ use crate::params::listed;
 /// leaves it dense. A global distribution takes another pass over the file.
 ///
 /// # Errors
-/// When the input is malformed, nothing matches, a pattern does not fit, or the output cannot be written; an existing output
-/// stays intact then.
+/// Returns an error when the input is malformed, nothing matches, a pattern does not fit, or the output cannot be written;
+/// an existing output stays intact then.
 pub fn prune_file(
     input: &Path,
     output: &Path,

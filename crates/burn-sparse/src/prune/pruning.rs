@@ -58,7 +58,7 @@ impl Pruning {
     /// Checks everything that can be checked without a model.
     ///
     /// # Errors
-    /// Names the first key that is wrong, and what was expected.
+    /// Returns an error that names the first key that is wrong, and what was expected.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.configs.iter().enumerate().try_for_each(|(index, config)| config.validate(index))
     }

@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use crate::distributed::{RankFailed, UnlikeModels};
 
-/// Failure of a mask update, or of the final proof.
+/// Failure of a mask update, or of the final verification.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -92,8 +92,8 @@ pub enum TrainError {
         "gradients of several devices are not averaged with those of other ranks: give every rank one device"
     )]
     RankDevices,
-    /// A mask with another number of zeros than planned.
-    #[error("parameter {name} has {found} zeros, planned were {expected}")]
+    /// A mask whose number of zeros is not the planned one.
+    #[error("parameter {name} has {found} zeros, expected {expected}")]
     Zeros {
         /// Path of the parameter.
         name: String,

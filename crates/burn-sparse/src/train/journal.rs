@@ -14,7 +14,7 @@ impl Journal {
     /// Returns and resets the statistics.
     ///
     /// # Errors
-    /// The first error of an update.
+    /// Returns the first error of an update.
     pub(super) fn take_stats(&mut self) -> Result<MaskUpdateStats, TrainError> {
         match &self.fault {
             Some(fault) => Err(fault.clone()),

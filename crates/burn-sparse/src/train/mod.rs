@@ -1,4 +1,4 @@
-//! Fine-tuning under masks: the ramp raises the sparsity, [`Sparse::finish`] proves the result.
+//! Fine-tuning under masks: the ramp raises the sparsity, [`Sparse::finish`] verifies the result.
 
 mod compute;
 mod error;

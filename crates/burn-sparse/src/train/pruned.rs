@@ -10,7 +10,7 @@ use super::state::{Change, WeightState, apply};
 use crate::nn::PackInto;
 use crate::prune::Plan;
 
-/// A model whose every mask has been proven. Dropped weights are zero in the stored weights too.
+/// A pruned model with verified masks. Dropped weights are zero in the stored weights too.
 ///
 /// Returned by [`Sparse::finish`](super::Sparse::finish); `save` writes it as a packed checkpoint.
 ///
@@ -41,7 +41,7 @@ pub struct Pruned<M> {
 }
 
 impl<M: Module> Pruned<M> {
-    /// Proves the masks in `states`, the state of all planned weights of `model`.
+    /// Verifies the masks in `states`, the state of all planned weights of `model`.
     pub(super) fn new(
         model: M,
         states: &BTreeMap<String, WeightState>,

@@ -27,7 +27,8 @@ impl<M: Module> Sparse<M> {
     /// Masks are a function of the weights, so they are equal unless the weights differ.
     ///
     /// # Errors
-    /// Names the first parameter whose masks differ, and the ranks; or the error of an update. All ranks return one.
+    /// Returns an error that names the first parameter whose masks differ, and the ranks; or the
+    /// error of an update. All ranks return one.
     pub fn compare_masks(&self, ranks: &Ranks) -> Result<(), TrainError> {
         if ranks.size() == 1 {
             return Ok(());

@@ -20,7 +20,7 @@ impl Replicas {
     /// Compares the new masks of a replica after `step` with those of the first replica that reached it.
     ///
     /// # Errors
-    /// Names the first parameter whose masks differ.
+    /// Returns an error that names the first parameter whose masks differ.
     pub(super) fn agree(
         &mut self,
         step: usize,

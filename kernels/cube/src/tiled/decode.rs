@@ -1,5 +1,5 @@
-//! Kernel for few tokens, which reads every weight once. A unit handles one of the 16 rows of a tile and one share
-//! of its slots; adjacent units read adjacent values and bytes. If the tiles alone do not fill the device, the
+//! Kernel for few tokens, which reads every weight once per 16 tokens. A unit handles one of the 16 rows of a tile and one
+//! share of its slots; adjacent units read adjacent values and indices. If the tiles alone do not fill the device, the
 //! slots are split into slices, which are added in a second pass.
 
 use cubecl::prelude::*;

@@ -1,5 +1,5 @@
-//! Rows in tiles of 16: Balanced Sparsity, and rows of any kind. Weights are packed slot by slot, `values [slots, 16]`,
-//! with an index of the same shape, see [`Slots`].
+//! Kernels for weights in tiles of 16 rows: Balanced Sparsity, and rows of any kind. A slot holds one kept weight of each row of
+//! its tile: `values [slots, 16]`, with an index of the same shape, see [`Slots`].
 
 mod decode;
 mod place;
@@ -65,7 +65,7 @@ impl Tiled {
         }
     }
 
-    /// Returns the number of slots of a tile, of the mean one if tiles differ.
+    /// Returns the number of slots per tile, the mean if tiles differ.
     pub(crate) fn per_tile(&self) -> usize {
         match self.slots {
             Slots::Balanced { per_row, .. } => per_row,
@@ -120,7 +120,7 @@ impl Kernel {
     }
 }
 
-/// Computes `y` from `x`.
+/// Computes `y = activation(x · Wᵀ + bias)`, with `x [tokens, cols]` and `y [tokens, rows]`, or both transposed if feature-major.
 ///
 /// If the tiles alone do not fill the device, [`Kernel::Decode`] splits their slots into slices; `slices`
 /// overrides the number of slices.

@@ -46,7 +46,8 @@ impl<M: Module> Sparse<M> {
     /// ```
     ///
     /// # Errors
-    /// When an update failed, a mask is not what was planned, or the optimizer's state cannot be read.
+    /// Returns an error when an update failed, a mask is not what was planned, or the optimizer's
+    /// state cannot be read.
     pub fn pack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
         match self.packed(optimizer) {
             (packed, None) => Ok(packed),
@@ -96,7 +97,7 @@ impl<M: Module> Sparse<M> {
     /// Returns the model with all weights under masks, as before [`Self::pack`]; dropped weights are zero.
     ///
     /// # Errors
-    /// When the optimizer's state cannot be read.
+    /// Returns an error when the optimizer's state cannot be read.
     pub fn unpack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
         if let Some(packed) = self.packed.as_ref().filter(|packed| !packed.is_empty()) {
             *optimizer = relayed(optimizer, &self.inner, packed, Form::Masked, self.step()?)?;

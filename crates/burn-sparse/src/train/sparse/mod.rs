@@ -84,7 +84,7 @@ impl Plan {
     /// one is.
     ///
     /// # Errors
-    /// When weights cannot be ranked (NaN or infinite values).
+    /// Returns an error when weights cannot be ranked (NaN or infinite values).
     pub fn attach<M: Module>(&self, model: M) -> Result<Sparse<M>, TrainError> {
         Sparse::new(model, self.clone())
     }
@@ -154,7 +154,7 @@ impl<M: Module> Sparse<M> {
     /// The counter is on the host; only after a record has been loaded is it read from the device, once.
     ///
     /// # Errors
-    /// When the device fails to return the counter of a loaded record.
+    /// Returns an error when the device fails to return the counter of a loaded record.
     pub fn step(&self) -> Result<usize, TrainError> {
         // Every step has a parameter with its own id: another one comes from a record.
         if self.host_step.0 == self.step.id {
@@ -181,7 +181,7 @@ impl<M: Module> Sparse<M> {
     /// Returns and resets the statistics of mask updates.
     ///
     /// # Errors
-    /// As [`Self::check_updates`].
+    /// Returns the same errors as [`Self::check_updates`].
     pub fn take_update_stats(&self) -> Result<MaskUpdateStats, TrainError> {
         self.journal().take_stats()
     }
@@ -189,7 +189,7 @@ impl<M: Module> Sparse<M> {
     /// Returns the current sparsities and mask hashes.
     ///
     /// # Errors
-    /// When a final mask violates its pattern.
+    /// Returns an error when a final mask violates its pattern.
     pub fn masks(&self) -> Result<MaskSummary, TrainError> {
         Ok(MaskSummary::of(&masks::weights(&self.states(), &self.plan, self.step()?)?))
     }
@@ -199,7 +199,7 @@ impl<M: Module> Sparse<M> {
     /// difference is reported as the error of the update.
     ///
     /// # Errors
-    /// Names the first parameter whose masks differ.
+    /// Returns an error that names the first parameter whose masks differ.
     pub fn agrees(&self, replica: &Self) -> Result<(), TrainError> {
         let (here, there) = (self.masks()?.hashes, replica.masks()?.hashes);
         for ((name, expected), found) in here.into_iter().zip(there.into_values()) {
@@ -210,10 +210,11 @@ impl<M: Module> Sparse<M> {
         Ok(())
     }
 
-    /// Proves that every mask obeys its pattern at its target, and returns the pruned model.
+    /// Verifies that every mask satisfies its pattern at its target sparsity, and returns the pruned model.
     ///
     /// # Errors
-    /// When the ramp has not ended, an update failed, or a mask is not what was planned.
+    /// Returns an error when the ramp has not ended, an update failed, or a mask is not what was
+    /// planned.
     pub fn finish(self) -> Result<Pruned<M>, TrainError> {
         self.check_updates()?;
         let (step, end) = (self.step()?, self.plan.end());
