@@ -4,6 +4,7 @@
 use cubecl::prelude::*;
 
 use crate::grouped::Grouped;
+use crate::store::row_of;
 use crate::tiled::{self, TILE_ROWS, Tile, Tiled, column};
 use crate::{Buffer, Operands};
 
@@ -119,16 +120,10 @@ fn place(
 
 /// Returns the row at place `at`, which may be past the last.
 #[cube]
-#[allow(
-    clippy::collapsible_if,
-    reason = "one is decided when the kernel is compiled, one when it runs"
-)]
 fn row_at(order: &[u32], at: usize, shape: &Shape, #[comptime] ordered: bool) -> usize {
     let mut row = at;
-    if comptime!(ordered) {
-        if at < shape.rows {
-            row = order[at] as usize;
-        }
+    if at < shape.rows {
+        row = row_of(order, at, ordered);
     }
     row
 }
