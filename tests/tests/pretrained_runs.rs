@@ -273,6 +273,29 @@ fn exported(model: &Folder, place: &Path) -> Folder {
 }
 
 #[test]
+fn optimizer_state_in_bf16_takes_half_the_memory_and_resumes_to_the_bit() {
+    let place = Place::new(LLAMA);
+    let run = |name: &str, state: &str, steps: usize| {
+        let optimizer = format!("train.optimizer={{kind=\"adamw\",learning_rate=0.01{state}}}");
+        let recipe = place.recipe(LANGUAGE, &[&optimizer, "train.compute=\"packed\""]);
+        let (trained, losses) = place.train(&recipe, name, steps).unwrap();
+        let found = find(place.run(name).path()).unwrap();
+        let bytes = found.runs[0].epochs[0].trained_bytes;
+        (fs::read(place.run(name).checkpoint()).unwrap(), losses, bytes, trained.metric.value)
+    };
+    let exact = run("exact", "", usize::MAX);
+    let whole = run("whole", ",state=\"bf16\"", usize::MAX);
+    let cut = run("cut", ",state=\"bf16\"", 1);
+    assert!(whole.0 == cut.0, "checkpoints differ");
+    assert_eq!(whole.1, cut.1);
+    // In f32, moments are half of what is trained: weights, gradients and both moments, besides masks.
+    let share = whole.2 as f64 / exact.2 as f64;
+    assert!((0.74..0.85).contains(&share), "{share}");
+    assert!((whole.3 / exact.3 - 1.0).abs() < 0.05, "{} and {}", whole.3, exact.3);
+    assert_ne!(whole.0, exact.0);
+}
+
+#[test]
 fn an_exported_model_has_the_names_and_shards_of_the_original() {
     let place = Place::new(BERT);
     let tensors = bert_tensors();

@@ -16,4 +16,4 @@ pub use data::DataConfig;
 pub use distill::Distill;
 pub use error::RecipeError;
 pub use recipe_file::Recipe;
-pub use train::{Keep, LearningRateSchedule, OptimizerConfig, TrainConfig};
+pub use train::{Keep, LearningRateSchedule, OptimizerConfig, StateType, TrainConfig};

@@ -64,7 +64,11 @@ impl Default for TrainConfig {
             micro_batch: None,
             checkpoint_activations: false,
             clip: None,
-            optimizer: OptimizerConfig::AdamW { learning_rate: 1e-3, weight_decay: 1e-4 },
+            optimizer: OptimizerConfig::AdamW {
+                learning_rate: 1e-3,
+                weight_decay: 1e-4,
+                state: StateType::F32,
+            },
             compute: Compute::Masked,
             learning_rate_schedule: LearningRateSchedule::Constant,
             warmup: None,
@@ -193,6 +197,9 @@ pub enum OptimizerConfig {
         /// Decoupled weight decay.
         #[serde(default)]
         weight_decay: f64,
+        /// Type of both moments between two steps.
+        #[serde(default, skip_serializing_if = "is_default")]
+        state: StateType,
     },
     /// Stochastic gradient descent.
     Sgd {
@@ -205,6 +212,27 @@ pub enum OptimizerConfig {
         #[serde(default)]
         weight_decay: f64,
     },
+}
+
+/// Type in which an optimizer keeps its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StateType {
+    /// Four bytes.
+    #[default]
+    F32,
+    /// Two bytes, rounded stochastically.
+    Bf16,
+}
+
+impl StateType {
+    /// Returns the number of bytes of an element.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
 }
 
 impl OptimizerConfig {

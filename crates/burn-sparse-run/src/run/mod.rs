@@ -3,6 +3,7 @@
 //! burn-train's `SupervisedTraining` can train `Sparse<M>` as it is. This loop exists because a run must be able to stop and
 //! resume in the middle of an epoch with bitwise identical results.
 
+mod bf16_state;
 mod calibrate;
 mod epochs;
 mod finish;

@@ -1,4 +1,5 @@
-use crate::recipe::OptimizerConfig;
+use super::bf16_state::Bf16AdamW;
+use crate::recipe::{OptimizerConfig, StateType};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
@@ -6,8 +7,12 @@ use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
 /// Creates the optimizer of a recipe.
 pub(super) fn optimizer(spec: &OptimizerConfig) -> ModuleOptimizer {
     match *spec {
-        OptimizerConfig::AdamW { weight_decay, .. } => {
-            AdamWConfig::new().with_weight_decay(weight_decay as f32).init()
+        OptimizerConfig::AdamW { weight_decay, state, .. } => {
+            let config = AdamWConfig::new().with_weight_decay(weight_decay as f32);
+            match state {
+                StateType::F32 => config.init(),
+                StateType::Bf16 => ModuleOptimizer::from(Bf16AdamW { exact: config.build() }),
+            }
         }
         OptimizerConfig::Sgd { momentum, weight_decay, .. } => {
             let momentum =

@@ -19,10 +19,12 @@ pub(super) struct Gram {
 
 /// Sums that compare the pruned model's inputs `x` with the dense model's `y` at the same places.
 struct DenseInputs {
-    /// `Σ y`.
+    /// `Σ (y - x)`.
     sum: Vec<f64>,
-    /// `Σ x yᵀ`.
+    /// `Σ x (y - x)ᵀ`.
     products: Mat<f64>,
+    /// The last tokens' part of it.
+    part: Mat<f32>,
 }
 
 /// Means over the inputs of a layer.
@@ -31,18 +33,30 @@ pub(super) struct Moments {
     pub(super) second: Mat<f64>,
     /// `E x`.
     pub(super) mean: Vec<f64>,
-    /// `E x yᵀ` and `E y` for the dense model's inputs `y`, if they were recorded.
-    pub(super) dense: Option<(Mat<f64>, Vec<f64>)>,
+    /// How far the dense model's inputs are away, if they were recorded.
+    pub(super) dense: Option<Deviation>,
 }
 
-/// Tokens that are added at a time.
+/// Means of the differences of the dense model's inputs `y` from the pruned model's `x`.
+pub(super) struct Deviation {
+    /// `E x (y - x)ᵀ`, less the product of the means if they are removed.
+    pub(super) second: Mat<f64>,
+    /// `E (y - x)`.
+    pub(super) mean: Vec<f64>,
+}
+
+/// Tokens that are added at a time: few enough that sums over them keep five digits in `f32`.
 const CHUNK: usize = 1024;
 
 impl Gram {
     /// Starts sums over `inputs` features; with `dense`, also those against the dense model's inputs.
     pub(super) fn new(inputs: usize, dense: bool) -> Self {
         let square = || Mat::zeros(inputs, inputs);
-        let dense = dense.then(|| DenseInputs { sum: vec![0.0; inputs], products: square() });
+        let dense = dense.then(|| DenseInputs {
+            sum: vec![0.0; inputs],
+            products: square(),
+            part: Mat::zeros(inputs, inputs),
+        });
         Self { inputs, tokens: 0, sum: vec![0.0; inputs], products: square(), dense }
     }
 
@@ -56,28 +70,25 @@ impl Gram {
         let size = CHUNK * self.inputs;
         let mut dense = dense.map(|dense| dense.chunks(size));
         for chunk in tokens.chunks(size) {
-            let x = doubles(chunk);
-            let x = MatRef::from_column_major_slice(&x, self.inputs, chunk.len() / self.inputs);
+            let x = columns(chunk, self.inputs);
+            let doubles = Mat::from_fn(x.nrows(), x.ncols(), |i, j| f64::from(x[(i, j)]));
             add_columns(&mut self.sum, x);
             self.tokens += x.ncols();
             triangular::matmul(
                 self.products.as_mut(),
                 BlockStructure::TriangularLower,
                 Accum::Add,
-                x,
+                doubles.as_ref(),
                 BlockStructure::Rectangular,
-                x.transpose(),
+                doubles.transpose(),
                 BlockStructure::Rectangular,
                 1.0,
                 threads(),
             );
-            if let (Some(sums), Some(chunk)) =
+            if let (Some(sums), Some(y)) =
                 (&mut self.dense, dense.as_mut().and_then(Iterator::next))
             {
-                let y = doubles(chunk);
-                let y = MatRef::from_column_major_slice(&y, self.inputs, x.ncols());
-                add_columns(&mut sums.sum, y);
-                matmul(sums.products.as_mut(), Accum::Add, x, y.transpose(), 1.0, threads());
+                sums.add(x, columns(y, self.inputs));
             }
         }
     }
@@ -97,24 +108,42 @@ impl Gram {
             self.products[(i.max(j), i.min(j))] * scale - shift(&mean, i, &mean, j)
         });
         let dense = self.dense.as_ref().map(|dense| {
-            let dense_mean = scaled(&dense.sum);
-            let products = Mat::from_fn(n, n, |i, j| {
-                dense.products[(i, j)] * scale - shift(&mean, i, &dense_mean, j)
+            let away = scaled(&dense.sum);
+            let second = Mat::from_fn(n, n, |i, j| {
+                dense.products[(i, j)] * scale - shift(&mean, i, &away, j)
             });
-            (products, dense_mean)
+            Deviation { second, mean: away }
         });
         Moments { second, mean, dense }
     }
 }
 
-fn doubles(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&value| f64::from(value)).collect()
+impl DenseInputs {
+    /// Adds the pruned model's inputs `x` and the dense model's `y`, a column for each token.
+    ///
+    /// Differences are small, and so is what their products lose in `f32`, which takes half the time of `f64`; nothing solves
+    /// by this matrix.
+    fn add(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
+        let away = y - x;
+        add_columns(&mut self.sum, away.as_ref());
+        matmul(self.part.as_mut(), Accum::Replace, x, away.transpose(), 1.0, threads());
+        for col in 0..self.part.ncols() {
+            let part = self.part.col_as_slice(col);
+            let sums = self.products.col_as_slice_mut(col);
+            sums.iter_mut().zip(part).for_each(|(sum, &part)| *sum += f64::from(part));
+        }
+    }
 }
 
-fn add_columns(sum: &mut [f64], columns: MatRef<'_, f64>) {
+/// Returns tokens as columns.
+fn columns(tokens: &[f32], inputs: usize) -> MatRef<'_, f32> {
+    MatRef::from_column_major_slice(tokens, inputs, tokens.len() / inputs)
+}
+
+fn add_columns(sum: &mut [f64], columns: MatRef<'_, f32>) {
     for column in 0..columns.ncols() {
-        for (sum, value) in sum.iter_mut().zip(columns.col(column).iter()) {
-            *sum += value;
+        for (sum, &value) in sum.iter_mut().zip(columns.col(column).iter()) {
+            *sum += f64::from(value);
         }
     }
 }

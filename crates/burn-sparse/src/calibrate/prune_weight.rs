@@ -82,13 +82,13 @@ impl Task<'_> {
 
     /// Returns the dense weights whose outputs are to be met: those of the layer, moved so that its outputs on the pruned
     /// model's inputs come closer to those of the dense model. With share `s`, pruned inputs `x` and dense inputs `y` the
-    /// least squares of `Vᵀ x ≈ Wᵀ (s y + (1 - s) x)` is `V = W + s (H + λI)⁻¹ (E x yᵀ - H) W`.
+    /// least squares of `Vᵀ x ≈ Wᵀ (s y + (1 - s) x)` is `V = W + s (H + λI)⁻¹ E x (y - x)ᵀ W`.
     fn target(&self, moments: &Moments, damped: &Damped) -> Mat<f64> {
         let share = self.config.toward_dense();
-        let Some((cross, _)) = moments.dense.as_ref().filter(|_| self.config.needs_dense()) else {
+        let Some(away) = moments.dense.as_ref().filter(|_| self.config.needs_dense()) else {
             return self.weights.clone();
         };
-        let mut moved = (cross - &moments.second) * &self.weights;
+        let mut moved = &away.second * &self.weights;
         damped.factor.solve(moved.as_mut(), threads());
         Mat::from_fn(moved.nrows(), moved.ncols(), |i, j| {
             self.weights[(i, j)] + share * moved[(i, j)]
@@ -138,7 +138,7 @@ impl Task<'_> {
             false => 0.0,
         };
         let mean = |col: usize| match &moments.dense {
-            Some((_, dense)) => share * dense[col] + (1.0 - share) * moments.mean[col],
+            Some(away) => moments.mean[col] + share * away.mean[col],
             None => moments.mean[col],
         };
         let wanted: Vec<f64> = (0..moments.mean.len()).map(mean).collect();
