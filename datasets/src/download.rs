@@ -1,4 +1,4 @@
-//! Download of a single file, complete and with the right checksum or not at all; an interrupted download resumes
+//! Downloads a single file, complete and with the right checksum or not at all; an interrupted download resumes
 //! where it stopped.
 
 use std::fs::{File, OpenOptions};

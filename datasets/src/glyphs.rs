@@ -104,7 +104,7 @@ impl Affine {
 fn line(image: &mut [f32], from: (f32, f32), to: (f32, f32), thickness: f32, strength: f32) {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let squared = (dx * dx + dy * dy).max(1e-6);
-    // Pixels further away stay as they are; a pixel more on every side makes up for rounding.
+    // Pixels farther away do not change; one more pixel on every side allows for rounding.
     let reach = thickness * 0.5 + 2.0;
     let pixels = |from: f32, to: f32| {
         let (low, high) = (from.min(to) - reach, from.max(to) + reach + 1.0);

@@ -103,7 +103,7 @@ fn images(
         }
         Ok((label as u8, planes(image.as_raw())))
     };
-    // Two steps, so that of several errors that of the first file is returned, not that of the fastest thread.
+    // Two steps, so that, of several errors, that of the first file is returned, not that of the fastest thread.
     let decoded: Vec<_> = files.par_iter().map(one).collect();
     let decoded = decoded.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(ByteImages {

@@ -56,7 +56,7 @@ const ALL: [&Source; 4] = [&TRAIN_IMAGES, &TRAIN_LABELS, &TEST_IMAGES, &TEST_LAB
 pub fn load(folder: Option<&Path>) -> Result<ImageSet, DatasetError> {
     let folder = folder.map(local).transpose()?;
     let file = |source: &Source| match &folder {
-        // `local` has found the file; if it is gone since, reading it returns the error.
+        // `local` has found the file; if it has been removed since, reading it returns the error.
         Some(folder) => Ok(path_of(folder, source).unwrap_or_else(|| folder.join(source.name))),
         None => downloaded(source),
     };

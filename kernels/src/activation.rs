@@ -1,4 +1,4 @@
-//! Activations as operations, where no kernel applies them.
+//! Activations as separate operations, where no kernel applies them.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
@@ -6,7 +6,7 @@ use burn_sparse_cpu::Activation;
 
 use crate::dense::gelu;
 
-/// Applies the activation as an operation of its own.
+/// Applies the activation as a separate operation.
 pub fn activate<const D: usize>(y: Tensor<D>, activation: Activation) -> Tensor<D> {
     match activation {
         Activation::None => y,

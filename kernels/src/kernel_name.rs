@@ -20,7 +20,7 @@ pub struct KernelName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum OnDevice {
     Cpu(CpuKernel),
-    /// The kernels of 8 and 4 bits, of which a weight has one.
+    /// Kernel for weights in 8 or 4 bits; each weight has only one.
     CpuBytes,
     #[cfg(feature = "cubecl-backend")]
     Gpu(GpuKernel),

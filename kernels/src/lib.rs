@@ -18,7 +18,7 @@
 //! The choice among kernels, or of a dense operator if that is faster, follows [`Costs`]. Values may be stored in bf16 or
 //! f16 ([`PackedTensors::cast`]); sums are f32.
 //!
-//! On the CPU the kernels of [`burn_sparse_cpu`] run.
+//! On the CPU, the kernels of [`burn_sparse_cpu`] run.
 //!
 //! On GPUs (features `wgpu`, `vulkan`, `cuda`) the kernels of `burn-sparse-cube` run in the same layouts: portable kernels for
 //! all three, tensor cores for 16-bit grouped weights on CUDA.

@@ -7,8 +7,8 @@ use crate::ops::{SparseOps, reads};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, KernelName, PackedTensors};
 
-/// Computes `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements
-/// [`SparseOps`], by the fastest sparse kernel. [`select`](crate::select()) tells if a dense product would be faster.
+/// Computes `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements [`SparseOps`], with
+/// the fastest sparse kernel. [`select`](crate::select()) tells whether a dense product would be faster.
 ///
 /// # Shapes
 /// - `x`: `[..., cols]`
@@ -26,14 +26,14 @@ pub fn sparse_linear<const D: usize>(
     run(x, weight, bias, activation, Dispatch::default())
 }
 
-/// As [`sparse_linear`], with the kernel that [`select`](crate::select()) chose for this weight, number of tokens, and
-/// device.
+/// Same as [`sparse_linear`], with the kernel that [`select`](crate::select()) chose for this weight, number of
+/// tokens, and device.
 ///
 /// # Shapes
-/// As [`sparse_linear`].
+/// Same as [`sparse_linear`].
 ///
 /// # Panics
-/// As [`sparse_linear`], and if the kernel was chosen for another weight or number of tokens.
+/// Same as [`sparse_linear`], and if the kernel does not support this weight or number of tokens.
 pub fn sparse_linear_with<const D: usize>(
     x: Tensor<D>,
     weight: &PackedTensors,
@@ -44,16 +44,16 @@ pub fn sparse_linear_with<const D: usize>(
     run(x, weight, bias, activation, Dispatch::by(name.on_device))
 }
 
-/// As [`sparse_linear_with`], for an output that only another packed layer reads. Its memory is feature-major if the
-/// kernel [writes it so](KernelName::is_features_major), and a kernel that reads it so need not transpose it. The tensor
-/// has the same shape and elements.
+/// Same as [`sparse_linear_with`], for an output that only another packed layer reads. The output is feature-major in
+/// memory if the kernel [writes it that way](KernelName::is_features_major), and a kernel that reads it that way need
+/// not transpose it. Its shape and elements are the same.
 ///
 /// # Shapes
 /// - `x`: `[tokens, cols]`
 /// - output: `[tokens, rows]`
 ///
 /// # Panics
-/// As [`sparse_linear_with`].
+/// Same as [`sparse_linear_with`].
 pub fn sparse_linear_features_major(
     x: Tensor<2>,
     weight: &PackedTensors,
@@ -118,7 +118,7 @@ pub(crate) fn run<const D: usize>(
     }
     shape[D - 1] = weight.rows;
     if tokens == 0 && D != 2 {
-        // Burn's `reshape` takes a 0 for "unchanged".
+        // Burn's `reshape` interprets 0 as "unchanged".
         return Tensor::zeros(shape, (&device, dtype));
     }
     // A fused activation has no gradient: with autodiff it is a separate operation.

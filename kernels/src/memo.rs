@@ -84,7 +84,7 @@ impl<T: Clone> Memo<T> {
 
     /// Returns the cached value, or computes and caches it. Without addresses, nothing is cached.
     ///
-    /// `compute` runs without the lock: it may spread over threads, and a waiting thread may be given other work, such as
+    /// `compute` runs without the lock: it may use several threads, and a waiting thread may be given other work, such as
     /// another call with the same tensors.
     pub fn get_or(&self, addresses: Option<Box<[Address]>>, compute: impl FnOnce() -> T) -> T {
         let Some(addresses) = addresses else { return compute() };

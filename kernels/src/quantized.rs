@@ -13,7 +13,7 @@ use crate::{Activation, KernelName};
 /// Number of bytes that the last-level cache of most CPUs holds.
 const CACHED: usize = 32 << 20;
 
-/// Weight of integers in 8 or 4 bits and their scales, pruned or not, in the order that the CPU's kernels read. Clones share it.
+/// Weight of integers in 8 or 4 bits with their scales, pruned or not, in the order that the CPU kernels read. Clones share it.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -30,21 +30,21 @@ const CACHED: usize = 32 << 20;
 pub struct QuantizedWeight(Arc<ByteWeight>);
 
 impl QuantizedWeight {
-    /// Rounds a packed matrix to integers of these scales. `values` is the number of values of the model's weights: those of a
-    /// large model are laid out to be read from memory, those of a small one from a cache.
+    /// Rounds a packed matrix to integers with these scales. `values` is the number of values in all weights of the model: a
+    /// large model's weights are laid out to be read from memory, a small model's from a cache.
     ///
     /// # Panics
-    /// Panics if there are fewer scales than rows.
+    /// Panics if there are too few scales, or a scale's block is not one that [`Scales`] chooses.
     pub fn from_packed(packed: &Packed, scales: &Scales, values: usize) -> Self {
         let expands = values > CACHED && ByteWeight::is_better_expanded(packed);
         let weight = if expands { ByteWeight::expanded } else { ByteWeight::packed };
         Self(Arc::new(weight(packed, scales)))
     }
 
-    /// Rounds a row-major `[rows, cols]` matrix to integers of these scales.
+    /// Rounds a row-major `[rows, cols]` matrix to integers with these scales.
     ///
     /// # Panics
-    /// As [`Self::from_packed`], and if there are not `rows · cols` values.
+    /// Same as [`Self::from_packed`], and if there are not `rows · cols` values.
     pub fn from_dense((rows, cols): (usize, usize), values: &[f32], scales: &Scales) -> Self {
         assert_eq!(values.len(), rows * cols, "values of a {rows}x{cols} matrix");
         Self(Arc::new(ByteWeight::dense((rows, cols), values, scales)))
@@ -68,12 +68,12 @@ impl QuantizedWeight {
         self.0.cols()
     }
 
-    /// Returns the number of bytes in memory: what a product with one token reads.
+    /// Returns the number of bytes in memory, all of which a product with one token reads.
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
 
-    /// Returns the row-major matrix of floats that the integers stand for.
+    /// Returns the row-major matrix of floats that the integers represent.
     pub fn unpack(&self) -> Vec<f32> {
         self.0.unpack()
     }
@@ -86,16 +86,16 @@ impl QuantizedWeight {
         self.0.dense_row(row, to);
     }
 
-    /// Returns the name of the kernel that multiplies with it.
+    /// Returns the name of the kernel that multiplies by this weight.
     pub fn kernel(&self) -> KernelName {
         let kernel = if self.0.is_int4() { "int4" } else { "int8" };
         KernelName::in_bytes(self.0.family(), kernel, ByteIsa::detect())
     }
 }
 
-/// Computes `y = activation(x · Wᵀ + bias)` on the CPU with inputs rounded to 8 bits and exact integer sums. Every 256 inputs of a
-/// token share a step, the 127th part of the largest of them. The error is at most half a step times the magnitudes of a row's
-/// weights; a token that is not finite has outputs of NaN.
+/// Computes `y = activation(x · Wᵀ + bias)` on the CPU with inputs rounded to 8 bits and exact integer sums. Every 256 inputs of
+/// a token share a step, 1/127 of the largest of them. The error is at most half a step times the magnitudes of a row's weights;
+/// the outputs of a token that is not finite are NaN.
 ///
 /// # Shapes
 /// - `x`: `[..., cols]`
@@ -103,7 +103,7 @@ impl QuantizedWeight {
 /// - output: `[..., rows]`
 ///
 /// # Panics
-/// Panics if shapes do not fit, or `x` is not an f32 tensor on the CPU that autodiff does not track.
+/// Panics if shapes do not fit, or `x` or `bias` is not an f32 tensor on the CPU without autodiff.
 pub fn quantized_linear<const D: usize>(
     x: Tensor<D>,
     weight: &QuantizedWeight,
@@ -131,7 +131,7 @@ pub fn quantized_linear<const D: usize>(
     Tensor::from_primitive::<Flex>(tensor(y, shape))
 }
 
-/// Returns `true` if weights of integers run on this device.
+/// Returns `true` if quantized weights run on this device.
 pub fn quantizes(device: &Device) -> bool {
     *device == Device::flex() && !device.is_autodiff()
 }

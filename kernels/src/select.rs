@@ -21,16 +21,16 @@ fn worth_it(weight: &PackedTensors) -> f64 {
     if weight.rows.min(weight.cols) < THIN { WORTH_IT_THIN } else { WORTH_IT }
 }
 
-/// Number of rows below which Burn has special kernels for the dense product, and convolutions are thinner than any that is
-/// measured.
+/// Number of rows below which Burn has special kernels for the dense product, and convolutions are thinner than any that
+/// are measured.
 const FEW_ROWS: usize = 8;
 
 /// Chooses the kernel for `n` tokens of type `dtype`: the single answer that dispatch, reports, and benchmarks share.
 ///
 /// On the CPU the choice follows [`Costs::current`]. On a GPU it follows the products themselves: if installed costs were
-/// measured, every kernel that may be the fastest is timed when a size is first used, with tokens rounded up to the next
-/// power of two; otherwise the kernel that is expected to be fastest runs. On training devices a sparse kernel always
-/// runs: the dense product would unpack the weight at every step.
+/// measured, every kernel that may be the fastest is timed when a size is first used; sizes whose tokens round up to the
+/// same power of two share the result. Otherwise the kernel that is expected to be fastest runs. On training devices a
+/// sparse kernel always runs: the dense product would unpack the weight at every step.
 pub fn select(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
     let choice = select_by(weight, n, dtype, device, Costs::choose, worth_it(weight));
     #[cfg(feature = "cubecl-backend")]
@@ -56,12 +56,12 @@ fn faster(choice: Choice, found: Option<crate::calibrate::Measured>) -> Choice {
 }
 
 /// Chooses the kernel for a convolution with `n` output pixels, as [`select`] does for tokens; on the CPU among those that
-/// read windows from the images themselves, and [`dense_conv2d`](crate::dense_conv2d).
+/// read windows directly from the images, and [`dense_conv2d`](crate::dense_conv2d).
 pub fn select_conv2d(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Choice {
     select_by(weight, n, dtype, device, Costs::choose_conv2d, WORTH_IT_CONV2D)
 }
 
-/// Largest share of kept weights with which a layer trains faster packed than dense, on the CPU with 128 tokens or images or more.
+/// Maximum share of kept weights for which a layer trains faster packed than dense on the CPU with at least 128 tokens or images.
 const TRAINS_GROUPED: f64 = 0.5;
 const TRAINS_ROWS: f64 = 0.4;
 
@@ -70,7 +70,7 @@ pub fn trains_faster(shape: &PackedShape) -> bool {
     shape.rows.min(shape.cols) >= THIN && keeps_few(shape)
 }
 
-/// As [`trains_faster`], for a convolution.
+/// Same as [`trains_faster`], for a convolution.
 pub fn trains_faster_conv2d(shape: &PackedShape) -> bool {
     shape.rows >= FEW_ROWS && keeps_few(shape)
 }

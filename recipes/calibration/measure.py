@@ -57,11 +57,13 @@ def measure(args, cell):
         seconds = time.monotonic() - start
         text = ["--text", args.text] if args.text else []
         found = command(args.command, "eval", str(out), "--data-dir", args.data, *text)
-    return {**cell, "metric": found["metric"]["value"], "seconds": seconds}
+    samples = {} if cell["method"] == "magnitude" else {"samples": args.samples}
+    return {**cell, **samples, "metric": found["metric"]["value"], "seconds": seconds}
 
 
-def table(rows):
-    """Prints a table for each sparsity: a row for each pattern, a column for each method."""
+def table(rows, samples):
+    """Prints a table for each sparsity: a row for each pattern, a column for each method. Cells calibrated by another number of
+    samples are marked."""
     methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
     for sparsity in sorted({r["sparsity"] for r in rows}):
         print(f"\n| {sparsity * 100:.0f} % | " + " | ".join(methods) + " | seconds |")
@@ -77,7 +79,8 @@ def table(rows):
                 # Cells that other programs interrupted have none.
                 last = statistics.median(seconds) if (seconds := [r["seconds"] for r in found if "seconds" in r]) else last
                 spread = f" ± {shown(statistics.stdev(values), values[0])}" if len(values) > 1 else ""
-                cells.append(shown(statistics.mean(values), values[0]) + spread)
+                mark = "°" if any(r.get("samples", samples) != samples for r in found) else ""
+                cells.append(shown(statistics.mean(values), values[0]) + spread + mark)
             if any(cells):
                 print(f"| {pattern} | " + " | ".join(cells) + f" | {'' if last is None else round(last)} |")
 
@@ -104,7 +107,7 @@ def main():
     results = Path(args.results)
     rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     if args.table:
-        return table(rows)
+        return table(rows, args.samples)
     done = {(r["pattern"], r["sparsity"], r["method"], r["seed"]) for r in rows}
     for seed in range(args.seeds):
         for sparsity in map(float, args.sparsities.split(",")):

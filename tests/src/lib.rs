@@ -1,5 +1,6 @@
 //! Cross-crate tests; this library holds the code shared by several of them and by the fuzzer.
 
+pub mod calibration;
 pub mod fuzzing;
 pub mod models;
 pub mod pretrained;

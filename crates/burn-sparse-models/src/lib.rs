@@ -1,7 +1,7 @@
-//! Networks made of layers of `burn_sparse::nn`: pretrained ones in [Hugging Face's folder format](huggingface), and, with
-//! feature `classifiers`, those that burn-sparse's own tasks train from scratch.
+//! Networks built from the layers of `burn_sparse::nn`: pretrained ones in [Hugging Face's folder format](huggingface), and,
+//! with feature `classifiers`, those that burn-sparse's own tasks train from scratch.
 //!
-//! Without that feature this is a runtime: it loads a dense or a packed folder and runs it, without burn-train.
+//! Without that feature, this crate is a runtime: it loads and runs a dense or a packed folder, without burn-train.
 //!
 //! ```no_run
 //! use burn::tensor::Device;

@@ -1,7 +1,7 @@
 //! Sparsity for [Burn](https://docs.rs/burn) models, from training to deployment: plan the masks of a model, fine-tune
 //! it under them, save a verified sparse checkpoint, and run it on sparse kernels that report what ran.
 //!
-//! The [`guide`] has a page for each thing you may want to do.
+//! The [`guide`] has a page for each task.
 //!
 //! # Prune in your training loop
 //!
@@ -34,10 +34,10 @@
 //! +let model = Checkpoint::read("model.safetensors")?.load(model)?;
 //! ```
 //!
-//! On the CPU, layers then run, for every size of input, the kernel that [`Costs`] predict to be fastest, the dense product
-//! included; [`nn::record_dispatch`] and [`measure::layers`] tell which one ran and why. Choices follow [`Costs::built_in`]
-//! until a program installs [`Costs::cached`], which measures the machine once. On a GPU a sparse kernel always runs until then;
-//! with measured costs, the first call of each size times the sparse and the dense kernels.
+//! On the CPU, layers then run the kernel that [`Costs`] predict to be fastest for each input size, including the dense
+//! product; [`nn::record_dispatch`] and [`measure::layers`] report which one ran and why. Choices follow [`Costs::built_in`]
+//! until a program installs [`Costs::cached`], which measures the machine once. On a GPU a sparse kernel always runs until
+//! then; with measured costs, the first call of each size times the sparse and the dense kernels.
 //!
 //! # Modules
 //!
@@ -73,8 +73,8 @@
 //! | plan | Pattern, sparsity, and schedule of every parameter of a model. |
 //! | pack | To store only the kept weights, and their indices. |
 //! | kernel | Implementation of a product for one layout, device and instruction set. |
-//! | dispatch | Choice and run of a kernel for one call. |
-//! | costs | Model of the latency of every kernel, by which calls are dispatched. |
+//! | dispatch | Selection and launch of a kernel for one call. |
+//! | costs | Model of the latency of every kernel, used to dispatch calls. |
 //! | one-shot | Pruning at once, without training. |
 //!
 //! # Features

@@ -1,4 +1,4 @@
-//! The types of a typical program, for `use burn_sparse::prelude::*`.
+//! Types that a typical program uses, for `use burn_sparse::prelude::*`.
 
 pub use burn_sparse_kernels::Costs;
 pub use burn_sparse_pattern::Pattern;

@@ -2,18 +2,18 @@ use super::simd::Isa;
 use super::tokens_major::{decode, gather};
 use crate::Layout;
 
-/// A way to multiply by a packed weight.
+/// Kernel that multiplies by a packed weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CpuKernel {
-    /// Weights streamed once, vectors along the rows of a group.
+    /// Streams weights once, with vectors along the rows of a group.
     Decode,
-    /// Register tiles of gathered columns, vectors along tokens.
+    /// Multiplies register tiles of gathered columns, with vectors along tokens.
     Tiles,
-    /// Every row looks up its own inputs of a block, vectors along 16 rows.
+    /// Looks up every row's own inputs of a block, with vectors along 16 rows.
     LookUp,
-    /// Every row gathers its own inputs, vectors along 16 rows.
+    /// Gathers every row's own inputs, with vectors along 16 rows.
     Gather,
-    /// A few rows at a time, vectors along tokens.
+    /// Processes a few rows at a time, with vectors along tokens.
     Rows,
 }
 
@@ -32,12 +32,12 @@ impl CpuKernel {
         few.into_iter().chain([many])
     }
 
-    /// Returns `true` if it takes tiles of tokens, which may be the pixels of a convolution.
+    /// Returns `true` if the kernel takes tiles of tokens, which may be the pixels of a convolution.
     pub fn takes_tiles(self) -> bool {
         matches!(self, Self::Tiles | Self::Rows)
     }
 
-    /// Returns the name as kernels' names have it.
+    /// Returns the name, as used in kernel names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",

@@ -15,10 +15,10 @@ pub enum Layout {
         /// Number of kept weights of a full block.
         kept: usize,
     },
-    /// Arbitrary rows, in tiles of 16 that keep nearly as many weights as each other (sliced ELLPACK, Kreutzer et al. 2014):
+    /// Arbitrary rows, in tiles of 16 that keep nearly the same number of weights (sliced ELLPACK, Kreutzer et al. 2014):
     /// `values [slots, 16]`, `index` with the same shape holds column ids, `offsets [tiles + 1]` the first slot of each
-    /// tile, `order [rows]` the row at every position. Rows shorter than the longest of their tile are padded with zeros
-    /// at column `cols`.
+    /// tile, `order [rows]` the row at every position. Rows shorter than the longest of their tile are padded with zeros at
+    /// column `cols`.
     Rows,
 }
 
@@ -31,7 +31,7 @@ impl Layout {
         }
     }
 
-    /// Returns the shape `[slots, lanes]` of so many stored values, padding included.
+    /// Returns the shape `[slots, lanes]` of this many stored values, including padding.
     pub fn values_shape(self, stored: usize) -> [usize; 2] {
         [stored / self.lanes(), self.lanes()]
     }
@@ -64,7 +64,7 @@ pub struct PackedShape {
 }
 
 impl PackedShape {
-    /// Describes a weight with so many stored values.
+    /// Describes a weight with this many stored values.
     pub const fn new(rows: usize, cols: usize, layout: Layout, stored: usize) -> Self {
         Self { rows, cols, layout, stored }
     }

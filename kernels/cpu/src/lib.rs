@@ -5,7 +5,7 @@
 //! inputs in 8 bits, [`dense`] the operators between sparse ones. Every kernel exists for every [`Isa`], and is compared with
 //! sums in float64 on each that the CPU has.
 //!
-//! This crate does not depend on Burn: `burn-sparse-kernels` makes Burn's operators of it.
+//! This crate does not depend on Burn: `burn-sparse-kernels` builds Burn's operators from it.
 
 #![allow(
     clippy::needless_range_loop,

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::parallel::{for_each_part, team};
 use crate::simd::{Isa, Simd, Work, dispatch};
 
-/// Weights per piece: small enough to share out among threads, large enough to be worth it.
+/// Number of weights per piece: small enough to divide among threads, large enough to be worth it.
 const PIECE: usize = 1 << 15;
 
-/// Weights checked before any of them is written, few enough to stay in the first-level cache.
+/// Number of weights checked before any of them is written, few enough to stay in the first-level cache.
 const BLOCK: usize = 1 << 11;
 
 /// Splits `all` into pieces among threads and calls `each` with the start of a piece and the piece. `bytes` are read or
@@ -80,7 +80,7 @@ impl Work for InPlace<'_> {
     }
 }
 
-/// Masks in place as [`masked`] does, for a weight that has no other readers.
+/// Same as [`masked`], but in place, for a weight that has no other readers.
 pub fn mask(isa: Isa, weight: &mut [f32], mask: &[u8]) {
     assert_eq!(mask.len(), weight.len());
     in_pieces(weight, 9, |from, weight| dispatch(isa, InPlace { weight, mask: &mask[from..] }));

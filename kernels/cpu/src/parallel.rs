@@ -9,18 +9,18 @@ use rayon::prelude::*;
 /// Seconds of work below which waking another thread costs more than it saves.
 const WORTH_A_THREAD: f64 = 10e-6;
 
-/// Approximate multiply-adds and bytes that one thread processes per second. Only the decision to share work out
-/// depends on them.
+/// Approximate multiply-adds and bytes that one thread processes per second. Only the decision whether to divide
+/// work among threads depends on them.
 const MULTIPLY_ADDS: f64 = 80e9;
 const BYTES: f64 = 50e9;
 
 /// Seconds of work above which all of it is left to the rayon thread pool.
 const WORTH_THE_POOL: f64 = 200e-6;
 
-/// Time that a thread which has helped waits for more work before it sleeps: the next layer of a model comes within it.
+/// Time that a helping thread waits for more work before it sleeps: the next layer of a model comes within this time.
 const LINGER: Duration = Duration::from_micros(100);
 
-/// Ranges per thread, so that a thread that wakes late still finds some.
+/// Number of ranges per thread, so that a thread that wakes late still finds some.
 const PARTS_PER_THREAD: usize = 4;
 
 /// Threads that share a piece of work.
@@ -97,13 +97,13 @@ fn post(job: &Arc<Job>, helpers: usize) {
     }
 }
 
-/// Takes parts of the jobs that are posted after the first `posts` ones, until none comes for a while. Work that others
-/// give to the thread pool is not kept waiting.
+/// Takes parts of the jobs that are posted after the first `posts` ones, until none is posted for a while. Does not
+/// delay other work of the thread pool.
 fn linger(mut posts: usize) {
     thread_local! {
         static LINGERS: Cell<bool> = const { Cell::new(false) };
     }
-    /// Ends the waiting when dropped, even if a part panicked: nobody would be woken in place of this thread.
+    /// Stops lingering when dropped, even if a part panicked: no thread would be woken in place of this one.
     struct Ends;
     impl Drop for Ends {
         fn drop(&mut self) {
@@ -111,7 +111,7 @@ fn linger(mut posts: usize) {
             LINGERS.set(false);
         }
     }
-    // Work of the pool that this thread took while it lingers may have helped, too.
+    // While it lingers, this thread may have taken other work of the pool that helped with a job, too.
     if LINGERS.replace(true) {
         return;
     }
@@ -133,7 +133,7 @@ fn linger(mut posts: usize) {
         } else if rayon::yield_now() == Some(rayon::Yield::Executed) {
             since = Instant::now();
         } else {
-            // Lets another thread run where there are more of them than cores.
+            // Lets another thread run if there are more threads than cores.
             std::thread::yield_now();
         }
     }
@@ -153,9 +153,9 @@ impl Drop for Done<'_> {
 
 /// Runs `each(part)` for all `parts`.
 ///
-/// Short work runs on the calling thread, which starts at once, and on those rayon threads that linger after the last one
-/// or wake in time: handing it over and being woken again takes 30 to 40 µs on the machines measured. Long work is handed
-/// over to the thread pool: alongside a full pool, the calling thread would be one thread too many for the cores.
+/// Short work runs on the calling thread, which starts at once, and on those rayon threads that linger after the last job
+/// or wake in time: handing work over and being woken again takes 30 to 40 µs on the machines measured. Long work is
+/// handed over to the thread pool: alongside a full pool, the calling thread would be one thread too many for the cores.
 pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Sync) {
     if team.threads < 2 || parts < 2 {
         return (0..parts).for_each(each);
@@ -176,7 +176,7 @@ pub(crate) fn for_each_part(parts: usize, team: Team, each: impl Fn(usize) + Syn
     let wait = Wait(&job);
     job.work();
     drop(wait);
-    // An application may have configured rayon to survive panics, but the output of the part is missing all the same.
+    // An application may have configured rayon to survive panics, but the output of the part is still missing.
     assert!(!job.panicked.load(Ordering::Relaxed), "a thread of the kernel panicked");
 }
 

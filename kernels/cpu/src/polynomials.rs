@@ -83,7 +83,7 @@ pub(crate) unsafe fn sigmoid<S: Simd>(x: S::F) -> S::F {
 }
 
 /// Coefficients of the exponential function, approximated by a polynomial on `[-ln 2 / 2, ln 2 / 2]` with a relative
-/// error of 2e-8: its Taylor series, cut off. Lowest power first.
+/// error of 2e-8: its truncated Taylor series. Lowest power first.
 const EXP: [f32; 8] =
     [1.0, 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0];
 

@@ -8,7 +8,7 @@ use super::{CpuKernel, PackedWeight, Store, Value, Weight};
 /// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`.
 ///
 /// # Panics
-/// Panics if slices do not have these lengths, or the kernel does not take the weight or so many tokens.
+/// Panics if slices do not have these lengths, or the kernel does not support the weight or this many tokens.
 pub fn run(
     isa: Isa,
     kernel: CpuKernel,

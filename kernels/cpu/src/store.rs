@@ -33,7 +33,7 @@ impl Store<'_> {
     }
 
     /// Applies the rest of the activation to `len` floats just stored, a multiple of the lanes. Does not work on sums
-    /// in registers, because so much code for each would spill all of them to memory.
+    /// in registers, because that much code for each would spill all of them to memory.
     ///
     /// # Safety
     /// Same as for [`Simd`]; `at` must hold `len` floats.

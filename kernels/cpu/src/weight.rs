@@ -19,7 +19,7 @@ pub enum Values<'a> {
     F16(&'a [f16]),
 }
 
-/// Arrays of a packed weight that nothing has checked yet.
+/// Unchecked arrays of a packed weight.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
     /// Number of outputs.
@@ -40,7 +40,7 @@ pub struct Parts<'a> {
     pub order: &'a [i32],
 }
 
-/// Packed weight with indices that kernels may trust: [`Parts::check`] makes it.
+/// Packed weight with indices that kernels may trust, created by [`Parts::check`].
 #[derive(Debug, Clone, Copy)]
 pub struct PackedWeight<'a>(Parts<'a>);
 
@@ -215,7 +215,7 @@ impl<V> Weight<'_, V> {
         Ok(())
     }
 
-    /// Checks that the row order is a permutation: two threads would write a row that it names twice.
+    /// Checks that the row order is a permutation: otherwise, two threads would write the same row.
     fn check_order(&self) -> Result<(), String> {
         let mut seen = vec![0_u64; self.rows.div_ceil(64)];
         for &row in self.order {
@@ -238,7 +238,7 @@ impl<V> Weight<'_, V> {
         self.values.len() / self.padded_rows()
     }
 
-    /// Returns the number of rows rounded up to whole tiles of 16, as kernels of tiles of rows write them.
+    /// Returns the number of rows that kernels for tiles of rows write: rounded up to whole tiles of 16.
     pub fn padded_rows(&self) -> usize {
         self.rows.div_ceil(TILE_ROWS) * TILE_ROWS
     }

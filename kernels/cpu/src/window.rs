@@ -14,7 +14,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the height and width of the output for those of the input; 0 if the kernel does not fit.
+    /// Returns the height and width of the output, given those of the input; 0 if the kernel does not fit.
     pub fn output(&self, input: [usize; 2]) -> [usize; 2] {
         [0, 1].map(|axis| {
             let (before, after) = self.padding[axis];
@@ -26,7 +26,7 @@ impl Window {
         })
     }
 
-    /// As [`Self::output`], for operators without empty outputs.
+    /// Same as [`Self::output`], for operators without empty outputs.
     ///
     /// # Panics
     /// Panics if the kernel does not fit.

@@ -1,4 +1,4 @@
-//! Cells of the table that is timed: products and convolutions, dense and with every kernel.
+//! Cells of the timed table: products and convolutions, dense and with every kernel.
 
 use std::hint::black_box;
 
@@ -61,7 +61,7 @@ pub(super) fn products() -> Vec<Cell> {
         let dispatch = Dispatch::by(OnDevice::Cpu(kernel));
         Box::new(move || {
             let (x, bias) = (x.clone(), Some(bias.clone()));
-            // A layer assembles its weight for every call, as this does.
+            // Assembles the weight for every call, as a layer does.
             let weight = weight.clone();
             black_box(run(x, &weight, bias, Activation::None, dispatch));
         })
@@ -145,8 +145,8 @@ fn layouts(cols: usize) -> impl IntoIterator<Item = Layout> {
     grouped.into_iter().chain(balanced).chain([Layout::Rows]).filter(whole)
 }
 
-/// Returns `true` if a kernel is timed on this layout. One has a single curve for all blocks because it fills its
-/// registers with each.
+/// Returns `true` if a kernel is timed on this layout. `Rows` has a single curve for all blocks because each of
+/// them fills its registers.
 fn once(kernel: CpuKernel, layout: Layout) -> bool {
     match (kernel, layout) {
         (CpuKernel::Rows, Layout::Balanced { block, .. }) => block == BLOCKS[0].0,
@@ -200,7 +200,7 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
     }
 }
 
-/// Interleaves the columns of the rows of every tile, as many in each row.
+/// Interleaves the columns of the rows of every tile, the same number in each row.
 fn interleaved<I: Iterator<Item = usize>>(
     tiles: usize,
     columns: impl Fn(usize) -> I,

@@ -13,8 +13,8 @@ use crate::{Layout, PackedShape};
 /// Rows and columns of a weight that is too large for any cache: 64 MB.
 const LARGE: (usize, usize) = (4096, 4096);
 
-/// Rounds over the whole table, of which the fastest run of every cell counts: other activity on the machine can only
-/// slow a run down, and rarely lasts through all rounds.
+/// Number of rounds over the whole table, of which the fastest run of every cell counts: other activity on the
+/// machine can only slow a run down, and rarely lasts through all rounds.
 const ROUNDS: usize = 5;
 
 /// Minimum seconds and runs of a cell of the table in each round; the first run has cold caches.

@@ -1,4 +1,4 @@
-//! Convolutions on images themselves, on the CPU.
+//! Convolutions directly on images, on the CPU.
 
 use burn::backend::Flex;
 use burn::tensor::{DType, Int, Tensor};

@@ -1,4 +1,4 @@
-//! Convolutions with packed weights: on images themselves (`images`), or on tokens that windows are unfolded to (`unfold`).
+//! Convolutions with packed weights: directly on images (`images`), or on tokens, to which windows are unfolded (`unfold`).
 
 mod images;
 mod operator;

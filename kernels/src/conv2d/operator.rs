@@ -6,9 +6,9 @@ use crate::linear::{Dispatch, run};
 use crate::{Activation, KernelName, PackedTensors, Window, activate};
 
 /// Computes a 2D convolution with a packed weight, `[out, kernel row · kernel column · in]` with the input channel
-/// fastest, by the kernel that [`select_conv2d`](crate::select_conv2d) chose.
+/// varying fastest, using the kernel that [`select_conv2d`](crate::select_conv2d) chose.
 ///
-/// On the CPU, windows are read from the images themselves, also by gradients; without autodiff, biases and activations are
+/// On the CPU, windows are read directly from the images, also for gradients; without autodiff, biases and activations are
 /// applied in registers. On other devices, windows are unfolded to tokens first.
 ///
 /// # Shapes

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::curves::{Chosen, Curves};
 use crate::PackedShape;
 
-/// Costs of the CPU kernels and of the dense operators on a machine, by which [`select`](crate::select()) chooses.
+/// Costs of the CPU kernels and of the dense operators on a machine, on which the choice of [`select`](crate::select()) is based.
 ///
 /// A library call never runs a benchmark: choices follow [`Costs::built_in`] until a program installs others. Measured
 /// costs also allow GPU kernels to be timed when a size is first used.
@@ -19,7 +19,7 @@ use crate::PackedShape;
 /// Costs::cached().install();
 /// ```
 ///
-/// Processes that train one model together take the costs of one of them, which serialize, so that all run the same kernels.
+/// Costs can be serialized, so that processes that train one model together use those of one process and run the same kernels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Tables", into = "Tables")]
 pub struct Costs(Arc<Tables>);
@@ -90,7 +90,7 @@ impl Costs {
         installed.clone().unwrap_or_else(Self::built_in)
     }
 
-    /// Returns a number that changes whenever costs are installed: a choice that was made under another one is stale.
+    /// Returns a number that changes whenever costs are installed: a choice made under a different number is stale.
     pub fn generation() -> u64 {
         GENERATION.load(Ordering::Acquire)
     }

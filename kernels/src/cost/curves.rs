@@ -18,11 +18,11 @@ pub(crate) struct Chosen {
 /// Name of the curve of the dense side: Burn's product, or our convolution.
 pub(crate) const DENSE: &str = "dense";
 
-/// Bytes of a weight up to which the measured coefficients hold: all of them stay in a cache between two calls.
+/// Maximum size in bytes of a weight for which the measured coefficients hold: all of it stays in a cache between two calls.
 pub(crate) const CACHED: usize = 4 << 20;
 
 /// Vectors whose groups are measured separately, each with the minimum number of rows, in tiles and in decode: shorter
-/// ones fill fewer registers of a tile, and in decode a part of one.
+/// ones fill fewer registers of a tile, and in decode only a part of one.
 pub(crate) const VECTORS: [(usize, &str, &str); 3] = [
     (4, "grouped-4-tiles", "grouped-4-decode"),
     (8, "grouped-8-tiles", "grouped-8-decode"),

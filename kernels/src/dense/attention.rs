@@ -6,20 +6,20 @@ use burn_sparse_cpu::dense::{Attention, Heads};
 
 use crate::ops::tensor;
 
-/// Keys that queries do not see in [`attention`].
+/// Keys that queries do not attend to in [`attention`].
 #[derive(Debug, Clone, Copy)]
 pub struct Unseen<'a> {
-    /// `true` for padding among the keys, `[batch, keys]`.
+    /// `true` for padding keys, `[batch, keys]`.
     pub padding: Option<&'a Tensor<2, Bool>>,
-    /// Score of padding; with negative infinity, a text of padding alone gives NaN.
+    /// Score of padding; with negative infinity, a text that is all padding gives NaN.
     pub score: f32,
-    /// `true` if a query sees the keys up to its own position only. Queries are the last positions of the keys.
+    /// `true` if a query attends only to the keys up to its own position. Queries are at the last positions of the keys.
     pub causal: bool,
 }
 
 /// Computes `softmax(q · kᵀ / √d_head) · v` for every head as one CPU operator, which never writes the scores of a whole
-/// head to memory. Heads may be views of a product that holds several. Returns `None` on other devices, with autodiff, and
-/// for other types than f32.
+/// head to memory. The heads may be views of a larger product. Returns `None` on other devices, with autodiff, and for
+/// types other than f32.
 ///
 /// # Shapes
 /// - `query`: `[batch, heads, queries, d_head]`

@@ -11,8 +11,8 @@ use burn_sparse_cpu::dense::{Function, Rows, apply};
 
 use crate::ops::{on_cpu, tensor};
 
-/// Computes `x Φ(x)` with the normal distribution Φ: the exact GELU (Hendrycks and Gimpel, 2016). On the CPU it and its
-/// gradient take one pass each on vectors, where Burn computes the error function value by value.
+/// Computes `x Φ(x)` with the normal distribution Φ: the exact GELU (Hendrycks and Gimpel, 2016). On the CPU, it and
+/// its gradient take one vectorized pass each, where Burn computes the error function value by value.
 ///
 /// # Shapes
 /// - `x` and the output: any
@@ -48,7 +48,7 @@ fn forward<const D: usize>(x: &FlexTensor, shape: [usize; D]) -> Option<FlexTens
     Some(tensor(apply(Isa::detect(), Function::Gelu, rows(a, a, &shape)), shape))
 }
 
-/// Divides all values into rows along the last axis, which threads share.
+/// Divides all values into rows along the last axis, for threads to share.
 fn rows<'a>(a: &'a [f32], b: &'a [f32], shape: &[usize]) -> Rows<'a> {
     let width = shape.last().copied().unwrap_or(1);
     Rows { count: a.len().checked_div(width).unwrap_or(0), width, a, b, strides: [width; 2] }

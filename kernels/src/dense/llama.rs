@@ -9,7 +9,7 @@ use super::attention::{heads_of, view};
 use crate::ops::{on_cpu, tensor};
 
 /// Computes `x / √(mean x² + epsilon) · gamma` of every position (Zhang and Sennrich, 2019) in one pass on the CPU. Returns
-/// `None` on other devices, with autodiff, and for other types than f32.
+/// `None` on other devices, with autodiff, and for types other than f32.
 ///
 /// # Shapes
 /// - `x` and the output: `[..., features]`
@@ -30,7 +30,7 @@ pub fn rms_norm<const D: usize>(
 }
 
 /// Computes `silu(gate) ⊙ value` (Shazeer, 2020) in one pass on the CPU, where gate and value are the two halves of the last
-/// axis. Returns `None` on other devices, with autodiff, and for other types than f32.
+/// axis. Returns `None` on other devices, with autodiff, and for types other than f32.
 ///
 /// # Shapes
 /// - `both`: `[..., 2 · features]`
@@ -51,9 +51,9 @@ pub fn swiglu<const D: usize>(both: &Tensor<D>) -> Option<Tensor<D>> {
     Some(Tensor::from_primitive::<Flex>(tensor(y, shape)))
 }
 
-/// Turns feature `i` of every head together with feature `i + d_head / 2` by the angle of its position (Su et al., "RoFormer",
-/// 2021; the half-split form of Hugging Face's Llama) in one pass on the CPU. Heads may be views of a product that holds
-/// several. Returns `None` on other devices, with autodiff, and for other types than f32.
+/// Rotates feature `i` of every head together with feature `i + d_head / 2` by the angle of its position (Su et al.,
+/// "RoFormer", 2021; the half-split form of Hugging Face's Llama) in one pass on the CPU. The heads may be views of a larger
+/// product. Returns `None` on other devices, with autodiff, and for types other than f32.
 ///
 /// # Shapes
 /// - `x` and the output: `[batch, heads, positions, d_head]`

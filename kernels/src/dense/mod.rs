@@ -1,5 +1,5 @@
 //! Dense operators, as honest baselines and for the layers between sparse ones: attention, GELU, Llama's norm and gate,
-//! convolution, batch normalization, and the LSTM in training. They replace Burn's where Burn's are slow on a CPU.
+//! convolution, batch normalization, and the LSTM in training. They replace Burn's operators that are slow on a CPU.
 
 mod attention;
 mod batch_norm;

@@ -83,15 +83,15 @@ impl GpuKernel {
     }
 }
 
-/// Refuses what exceeds the launch or indexing limits of a device.
+/// Rejects calls that exceed the launch or indexing limits of a device.
 fn fits(weight: &PackedShape, n: usize, device: &CubeDevice) -> Result<(), &'static str> {
     let PackedShape { rows, cols, layout, .. } = *weight;
     let (groups, decodes) = match layout {
         Layout::Grouped { vector } => (rows.div_ceil(vector), vector < 4),
         Layout::Balanced { .. } | Layout::Rows => (rows.div_ceil(TILE_ROWS), false),
     };
-    // Tokens of a cube that decodes; else a transposition, of which either side may come to lie there, has the
-    // smallest tiles.
+    // A decode cube takes 16 tokens. Otherwise, transpositions have the smallest tiles, and either side of
+    // their matrix may be along this axis.
     let along_y = if decodes { n.div_ceil(16) } else { n.max(rows).div_ceil(32) };
     let most = device.client().properties().hardware.max_cube_count;
     if groups > most.0 as usize || along_y > most.1 as usize {
@@ -103,7 +103,7 @@ fn fits(weight: &PackedShape, n: usize, device: &CubeDevice) -> Result<(), &'sta
     Ok(())
 }
 
-/// Number of tokens up to which reading weights dominates, which narrow tensor-core tiles are for.
+/// Maximum number of tokens for which reading weights dominates, the case that narrow tensor-core tiles are for.
 const FEW: usize = 32;
 
 /// Returns the tensor-core kernels of this device, starting with the one to run without a measurement.
@@ -124,13 +124,13 @@ fn tensor_core_kernels(
         n: 8,
         k: 16,
     };
-    // Asynchronous copies are on offer where the compiler takes inline PTX, and nowhere else.
+    // Asynchronous copies are available exactly where the compiler takes inline PTX.
     if !features.copy_async || !features.matmul.mma.contains(&config) {
         return Vec::new();
     }
-    // Hopper alone has `wgmma`: the generation before has no TMA, the one after has more of it.
+    // Only Hopper has `wgmma`: the previous generation has no TMA, and the next one has more TMA features.
     let hopper = features.tma.contains(Tma::Base) && !features.tma.contains(Tma::Im2colWide);
-    // A tile for few tokens reads the weights again for every 16; one for many is empty below that.
+    // A tile for few tokens reads the weights again for every 16 tokens; fewer than 16 do not fill a tile for many.
     let narrow = Tile::narrow(vector).filter(|_| n <= 8 * FEW).map(tensor_core::Kernel::Mma);
     let wide = if hopper && n > FEW / 2 { WideTile::of(vector) } else { &[] };
     let wide = wide.iter().map(|&tile| tensor_core::Kernel::Wgmma(tile));

@@ -1,5 +1,5 @@
-//! Layout of activations in a GPU's memory: token after token as in Burn's tensors, or feature after feature, as kernels for
-//! many tokens take and give them.
+//! Layout of activations in GPU memory: token-major as in Burn's tensors, or feature-major, as kernels for many tokens read
+//! and write them.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::Shape;
@@ -22,13 +22,13 @@ pub(crate) struct Activations {
 }
 
 impl Activations {
-    /// Takes a tensor token after token; copies it if its layout is another.
+    /// Wraps a tensor as token-major; copies it if its layout differs.
     pub(crate) fn tokens_major(tensor: CubeTensor) -> Self {
         let tensor = into_contiguous(tensor);
         Self { buffer: buffer(tensor.clone()), tensor, major: Major::Tokens }
     }
 
-    /// Takes a tensor in the layout it has, if kernels can read that; copies it token after token otherwise.
+    /// Wraps a tensor in its present layout if kernels can read it; otherwise copies it to token-major.
     pub(crate) fn as_it_lies(tensor: CubeTensor) -> Self {
         match features_major(&tensor) {
             Some(len) => {
@@ -39,7 +39,7 @@ impl Activations {
         }
     }
 
-    /// Allocates undefined values, feature after feature, for as many tokens as `like` has.
+    /// Allocates undefined feature-major values for as many tokens as `like` has.
     pub(crate) fn features_major(like: &CubeTensor, features: usize) -> Self {
         let tokens = like.shape()[0];
         let pitch = pitch(tokens);
@@ -50,8 +50,8 @@ impl Activations {
     }
 }
 
-/// Returns the number of elements of `[features, pitch]` if a tensor `[tokens, features]` has that layout, the padding of the
-/// last row included.
+/// Returns the number of elements, including the padding of the last row, if a tensor `[tokens, features]` is laid out as
+/// `[features, pitch]`.
 fn features_major(tensor: &CubeTensor) -> Option<usize> {
     if tensor.meta.is_tiled() {
         return None;
@@ -87,7 +87,7 @@ mod tests {
 
     fn tokens_major(tokens: usize, features: usize) -> CubeTensor {
         let numbers: Vec<f32> = (0..tokens * features).map(|at| at as f32).collect();
-        // Flat: CUDA lays rows of a matrix it is given further apart.
+        // Flat: CUDA pads the rows of a matrix that it is given.
         let data = TensorData::new(numbers, [tokens * features]);
         let flat = CubeBackend::float_from_data(data, &CubeDevice::default());
         CubeBackend::float_reshape(flat, [tokens, features].into())
@@ -100,13 +100,13 @@ mod tests {
         let y = Activations::features_major(&x, 5);
         assert_eq!((y.tensor.shape()[..].to_vec(), y.buffer.len), (vec![13, 5], 5 * 16));
         assert_eq!(Activations::as_it_lies(y.tensor.clone()).major, Major::Features);
-        // A transposed tensor is features-major too, but without what kernels read behind the last token.
+        // A transposed tensor is feature-major, too, but without the padding that kernels read past the last token.
         let turned =
             |tokens, features| CubeBackend::float_transpose(tokens_major(features, tokens));
         assert_eq!(Activations::as_it_lies(turned(13, 4)).major, Major::Tokens);
-        // It has that where tokens are whole pieces.
+        // It needs no padding if tokens fill whole pieces.
         assert_eq!(Activations::as_it_lies(turned(16, 4)).major, Major::Features);
-        // Tokens of more lie further apart.
+        // The features of a slice are as far apart as those of its tensor, which has more tokens.
         let part = CubeBackend::float_slice(turned(16, 4), &[(0..7).into(), (0..4).into()]);
         assert_eq!(Activations::as_it_lies(part).major, Major::Tokens);
     }

@@ -164,7 +164,7 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
         _mask: IntTensor<B>,
         _factor: f32,
     ) -> FloatTensor<Self> {
-        // Gradients are on the inner backend; `mask::decay_dropped` refuses others.
+        // Gradients are on the inner backend; `mask::decay_dropped` rejects others.
         unimplemented!("second-order gradients of decay_dropped")
     }
 }

@@ -118,7 +118,7 @@ impl SparseOps for CubeBackend {
         weight: PackedPrimitive<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        // As for `dx`: the dense product, of which the kept entries are gathered.
+        // As for `dx`: the dense product, from which the kept entries are gathered.
         let dense = into_contiguous(Self::float_matmul(Self::float_transpose(dy), x));
         let shape = spec.shape.layout.values_shape(spec.shape.stored);
         let dvalues = empty(&dense, shape);
@@ -177,7 +177,7 @@ fn family(shape: &PackedShape) -> Family {
     Family::Tiled(Tiled { rows, cols, slots })
 }
 
-/// Converts the element type; `linear::run` has refused unsupported ones.
+/// Converts the element type; `linear::run` has rejected unsupported ones.
 fn element(dtype: DType) -> ElemType {
     burn::backend::cubecl::dtype_to_elem_type(dtype)
 }

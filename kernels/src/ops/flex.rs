@@ -84,7 +84,7 @@ impl SparseOps for Flex {
     }
 }
 
-/// Returns the tensor itself if it is contiguous: a clone would share its memory, which could then not be written to.
+/// Returns the tensor itself if it is contiguous: a clone would share its memory and thereby prevent writes to it.
 fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
@@ -96,7 +96,7 @@ fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
     PackedPrimitive { values, index, offsets, order }
 }
 
-/// Returns all memory of a contiguous tensor for writing, if nothing else reads it.
+/// Returns the whole memory of a contiguous tensor for writing, if nothing else reads it.
 fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
     let elements = tensor.layout().num_elements();
     let storage = tensor.try_storage_mut::<f32>()?;
@@ -120,13 +120,13 @@ pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
     Some(tensor.clone().try_into_primitive::<Flex>().ok()?.to_contiguous())
 }
 
-/// Makes a contiguous tensor of row-major values.
+/// Creates a contiguous tensor from row-major values.
 pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     let layout = burn_flex::Layout::contiguous(shape.into());
     FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
 }
 
-/// Returns the elements of a contiguous f32 tensor; `linear::run` has refused every other type.
+/// Returns the elements of a contiguous f32 tensor; `linear::run` has rejected every other type.
 fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
 }
@@ -187,14 +187,14 @@ fn checked(weight: &PackedPrimitive<Flex>, spec: Spec) -> PackedWeight<'_> {
         order: weight.order.as_slice().unwrap_or(&[]),
     };
     let weight = if spec.checked {
-        // SAFETY: only `Checked` says so, and only of indices that have passed the check.
+        // SAFETY: `checked` is set only for indices that have passed the check: by `Checked`, or after a first call.
         unsafe { parts.check_sizes() }
     } else {
         parts.check()
     };
     match weight {
         Ok(weight) => weight,
-        // As Burn's own operators do on tensors that do not fit; files are checked when they are read.
+        // Panics as Burn's own operators do on tensors that do not fit; files are checked when they are read.
         Err(reason) => panic!("sparse_linear: {reason}"),
     }
 }

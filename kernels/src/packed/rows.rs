@@ -7,7 +7,7 @@ use super::{Checked, PackedTensors};
 use crate::Layout;
 
 impl PackedTensors {
-    /// Uploads an unstructured matrix, in tiles of rows that keep nearly as many weights as each other.
+    /// Uploads an unstructured matrix, in tiles of rows that keep nearly the same number of weights.
     pub(super) fn from_rows(packed: &UnstructuredPacked, device: &Device) -> Self {
         let (rows, cols) = (packed.rows(), packed.cols());
         let mut starts = vec![0];
@@ -47,7 +47,7 @@ impl PackedTensors {
         }
     }
 
-    /// Returns the matrix of which these are the rows, given its stored values.
+    /// Returns the unstructured matrix of these rows, given its stored values.
     pub(super) fn to_rows(&self, values: &[f32]) -> Result<UnstructuredPacked, PatternError> {
         let width = self.cols.div_ceil(8);
         let mut bitmask = vec![0_u8; self.rows * width];
@@ -56,7 +56,7 @@ impl PackedTensors {
             bitmask[row * width + col / 8] |= 1 << (col % 8);
             kept.push((row, col, values[at]));
         });
-        // Kernels accept rows and their columns in any order, but a mask has one.
+        // Kernels accept rows and their columns in any order, but a mask has only one.
         kept.sort_unstable_by_key(|&(row, col, _)| (row, col));
         let values = kept.into_iter().map(|(.., value)| value).collect();
         UnstructuredPacked::new(self.rows, self.cols, bitmask, values)

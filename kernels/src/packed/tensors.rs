@@ -5,7 +5,7 @@ use burn_sparse_pattern::{BalancedPacked, GroupedPacked, Packed, PatternError, R
 use super::Spec;
 use crate::{Activation, Address, Layout, Memo, PackedShape};
 
-/// A packed weight on a device, in the order its kernels read.
+/// A packed weight on a device, in the order in which its kernels read it.
 #[derive(Debug, Clone)]
 pub struct PackedTensors {
     pub(crate) rows: usize,
@@ -22,9 +22,9 @@ pub struct PackedTensors {
     pub(crate) checked: Checked,
 }
 
-/// Columns of the shortest blocks that kernels see: neighbouring shorter ones are one block to them, which keeps as many weights,
-/// because kernels start anew with every block, and their tables hold as many inputs.
-const SHORTEST_BLOCK: usize = 32;
+/// Columns up to which neighbouring blocks are merged into one that keeps the same weights, because kernels start anew with
+/// every block, and their tables hold this many inputs.
+const MERGED_BLOCK: usize = 32;
 
 /// Record that the indices of a packed weight are in bounds, so that only the first of many calls on the CPU checks them.
 /// At 1024×1024 and one token the check takes a fifth of the call. Clones share the record.
@@ -75,7 +75,7 @@ impl PackedTensors {
             Packed::Grouped(packed) => Self::from_grouped(packed, device),
             Packed::Balanced(packed) => Self::from_balanced(packed, device),
             Packed::Unstructured(packed) => Self::from_rows(packed, device),
-            // Rows keep as many weights as each other: their tiles have no padding.
+            // All rows keep the same number of weights: their tiles have no padding.
             Packed::Hierarchical(_) => Self::from_rows(&packed.to_unstructured(), device),
         }
     }
@@ -100,7 +100,7 @@ impl PackedTensors {
 
     /// Returns `true` if these indices are known to be in bounds.
     pub(crate) fn is_checked(&self) -> bool {
-        // Bytes reach no further than the padding that kernels add: there is nothing to remember.
+        // In-block bytes reach no further than the padding that kernels add: there is nothing to remember.
         if matches!(self.layout, Layout::Balanced { .. }) {
             return false;
         }
@@ -139,11 +139,11 @@ impl PackedTensors {
         }
     }
 
-    /// Uploads a balanced matrix, whose blocks are as long as [`SHORTEST_BLOCK`] or longer to kernels.
+    /// Uploads a balanced matrix, with blocks merged up to [`MERGED_BLOCK`] columns.
     fn from_balanced(packed: &BalancedPacked, device: &Device) -> Self {
         let (rows, per_row) = (packed.rows(), packed.kept_per_row());
         let (block, kept) = (packed.block(), packed.kept());
-        let (together, blocks) = ((SHORTEST_BLOCK / block).max(1), packed.cols().div_ceil(block));
+        let (together, blocks) = ((MERGED_BLOCK / block).max(1), packed.cols().div_ceil(block));
         let padded = rows.div_ceil(TILE_ROWS) * TILE_ROWS;
         let (mut values, mut index) = (vec![0.0; padded * per_row], vec![0; padded * per_row]);
         for row in 0..rows {
@@ -212,8 +212,8 @@ impl PackedTensors {
         })
     }
 
-    /// Returns the number of kept weights of a row of a [`Layout::Balanced`], whose short last block may keep another
-    /// number than the layout says.
+    /// Returns the number of kept weights per row of a [`Layout::Balanced`], whose short last block may keep a
+    /// different number than the layout says.
     pub(crate) fn kept_per_row(&self) -> usize {
         self.values.dims()[0] / self.rows.div_ceil(TILE_ROWS)
     }
@@ -277,7 +277,7 @@ fn bytes(bytes: Vec<u8>, device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(bytes, shape), (device, DType::U8))
 }
 
-/// Returns the elements of data that the caller has converted to `E`, so that it cannot fail.
+/// Returns the elements of data that the caller has converted to `E`; this cannot fail.
 fn read<E: burn::tensor::Element>(data: TensorData) -> Vec<E> {
     data.try_into_vec().expect("converted to this type")
 }

@@ -36,7 +36,7 @@ pub struct ImageBatch {
 }
 
 impl MlpConfig {
-    /// Sets the width of the hidden layers to a share of what it is, in multiples of 8.
+    /// Multiplies the width of the hidden layers by `share`, rounded to multiples of 8.
     #[must_use]
     pub fn narrowed(mut self, share: f64) -> Self {
         self.hidden = narrowed(self.hidden, share);

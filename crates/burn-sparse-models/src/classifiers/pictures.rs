@@ -21,7 +21,7 @@ pub trait PictureNet: Sized {
     /// Network that this configuration initializes.
     type Net: Classifier + TrainStep<Input = PictureBatch>;
 
-    /// Sets the width of all layers but the first and the last to a share of what it is, in multiples of 8.
+    /// Multiplies the width of all layers except the first and the last by `share`, rounded to multiples of 8.
     #[must_use]
     fn narrowed(self, share: f64) -> Self;
 

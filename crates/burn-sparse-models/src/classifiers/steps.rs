@@ -23,7 +23,7 @@ impl<M> Classifier for M where
 {
 }
 
-/// Implements `TrainStep` and `InferenceStep` by a model's `classify(&self, batch)`.
+/// Implements `TrainStep` and `InferenceStep` with a model's `classify(&self, batch)`.
 macro_rules! trained_by_classify {
     ($model:ty, $batch:ty) => {
         impl burn::train::TrainStep for $model {

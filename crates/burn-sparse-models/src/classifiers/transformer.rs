@@ -101,7 +101,7 @@ struct FeedForward {
 const SMOOTHING: f64 = 0.1;
 
 impl TransformerConfig {
-    /// Sets the width of the layers to a share of what it is, in multiples of 8.
+    /// Multiplies the width of the layers by `share`, rounded to multiples of 8.
     #[must_use]
     pub fn narrowed(mut self, share: f64) -> Self {
         self.features = narrowed(self.features, share);

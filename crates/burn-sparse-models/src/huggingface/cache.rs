@@ -3,12 +3,12 @@ use std::path::{Path, PathBuf};
 use super::{Folder, PretrainedError};
 
 impl Folder {
-    /// Opens a folder, or the model of this name on the Hugging Face hub (`owner/model`) in the hub's cache on this machine,
-    /// where `hf download owner/model` puts it. With the feature `hub`, a model that is not there is downloaded first, unless
-    /// `HF_HUB_OFFLINE` is set. `HF_TOKEN` and `HF_ENDPOINT` mean what they mean to Hugging Face's own tools.
+    /// Opens a folder, or a Hugging Face hub model of this name (`owner/model`) in the hub's cache on this machine, where
+    /// `hf download owner/model` puts it. With the feature `hub`, a model that is not there is downloaded first, unless
+    /// `HF_HUB_OFFLINE` is set. `HF_TOKEN` and `HF_ENDPOINT` have the same meaning as in Hugging Face's tools.
     ///
     /// # Errors
-    /// Returns an error when there is no such folder or model, or as [`Self::open`].
+    /// Returns an error when there is no such folder or model, and the same errors as [`Self::open`].
     pub fn find(name: impl AsRef<Path>) -> Result<Self, PretrainedError> {
         let path = name.as_ref();
         if path.exists() {
@@ -28,8 +28,8 @@ impl Folder {
         Err(missing())
     }
 
-    /// Returns `true` for what may be the name of a model on the hub, `owner/model`, and is no path: nothing is there, nor at
-    /// `owner`, and it does not end as a file of weights does.
+    /// Returns `true` if `path` may be the name of a model on the hub, `owner/model`, and is not a path: neither it nor `owner`
+    /// exists, and it does not have the extension of a weights file.
     pub fn is_name(path: &Path) -> bool {
         let part = |part: &str| {
             let known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);

@@ -26,7 +26,7 @@ pub enum Architecture {
 }
 
 impl ModelConfig {
-    /// Reads a `config.json`, which errors call `path`.
+    /// Reads a `config.json`; errors report it as `path`.
     ///
     /// # Errors
     /// Returns an error when a key is missing or malformed, or asks for something that is not
@@ -53,7 +53,7 @@ impl ModelConfig {
         }
     }
 
-    /// Returns the number of tokens of the vocabulary.
+    /// Returns the number of tokens in the vocabulary.
     pub fn vocabulary(&self) -> usize {
         match self {
             Self::Bert(config) => config.vocabulary,
@@ -61,7 +61,7 @@ impl ModelConfig {
         }
     }
 
-    /// Returns the largest number of tokens of a text.
+    /// Returns the largest number of tokens in a text.
     pub fn context(&self) -> usize {
         match self {
             Self::Bert(config) => config.positions,
@@ -159,7 +159,7 @@ impl Keys {
         }
     }
 
-    /// Refuses a key whose value is neither absent nor `supported`.
+    /// Rejects a key whose value is neither absent nor `value`; `supported` describes it in the error.
     fn only(
         &self,
         key: &'static str,
@@ -197,7 +197,7 @@ impl Keys {
         number.ok_or_else(|| self.malformed(expected(key, "a positive number", Some(found))))
     }
 
-    /// Returns the base of the rotary positions: `rope_theta`, or, as of transformers 5, that of `rope_parameters`.
+    /// Returns the base of the rotary position embedding: `rope_theta`, or as of transformers 5 that in `rope_parameters`.
     fn theta(&self) -> Result<f64, PretrainedError> {
         let Some(parameters) = self.get("rope_parameters") else {
             return self.positive("rope_theta", 10_000.0);

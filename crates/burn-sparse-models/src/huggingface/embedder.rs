@@ -27,12 +27,11 @@ pub struct BertEmbedder {
 }
 
 impl BertEmbedder {
-    /// Loads the model and the tokenizer of a folder. Of the files of sentence-transformers, `sentence_bert_config.json`
-    /// limits the length of a text if it is there, and `1_Pooling/config.json` must ask for the mean.
+    /// Loads the model and the tokenizer of a folder. If the files of sentence-transformers are there,
+    /// `sentence_bert_config.json` limits the length of a text, and `1_Pooling/config.json` must ask for the mean.
     ///
     /// # Errors
-    /// Returns an error when the folder is that of another architecture or pooling, or cannot be
-    /// loaded.
+    /// Returns an error when the folder has another architecture or pooling, or cannot be loaded.
     pub fn load(
         folder: &Folder,
         weights: Weights,
@@ -45,7 +44,7 @@ impl BertEmbedder {
         Self::new(folder, model, device)
     }
 
-    /// Gives a model the tokenizer of its folder.
+    /// Combines a model with the tokenizer of its folder.
     ///
     /// # Errors
     /// Returns an error when the folder asks for another pooling, or its files cannot be read.
@@ -54,7 +53,7 @@ impl BertEmbedder {
         Ok(Self { model, tokenizer, batch: 32, device: device.clone() })
     }
 
-    /// Sets the number of texts that run together (32 by default).
+    /// Sets the number of texts per batch (32 by default).
     #[must_use]
     pub fn with_batch(mut self, batch: usize) -> Self {
         self.batch = batch.max(1);
@@ -66,8 +65,8 @@ impl BertEmbedder {
         &self.model
     }
 
-    /// Returns the embedding of every text. Texts of similar length run together; those that are longer than the model's
-    /// limit are cut, but for their last token.
+    /// Returns the embedding of every text. Texts of similar length are batched together; texts longer than the model's limit
+    /// are truncated, but keep their last token.
     ///
     /// # Errors
     /// Returns an error when the tokenizer cannot process a text.
@@ -92,7 +91,7 @@ impl BertEmbedder {
     }
 }
 
-/// Returns the error about a folder of another architecture.
+/// Returns the error for a folder with another architecture.
 pub(super) fn other(folder: &Folder, expected: Architecture) -> PretrainedError {
     PretrainedError::Malformed {
         path: folder.path().join("config.json"),

@@ -75,7 +75,7 @@ pub enum PretrainedError {
         /// Supported values.
         supported: &'static str,
     },
-    /// The weights are not those of the configuration.
+    /// The weights do not match the configuration.
     #[error("{folder}: the weights are not those of config.json:\n  {}", problems.join("\n  "))]
     Weights {
         /// Folder.

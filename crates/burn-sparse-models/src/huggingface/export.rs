@@ -9,8 +9,8 @@ use super::shards::{INDEX, SINGLE, shard_names};
 use super::{Folder, PretrainedError};
 
 impl Folder {
-    /// Writes a checkpoint of this folder's model as a folder of its own with dense weights, zeros included: under Hugging
-    /// Face's names and in the shards of the original.
+    /// Writes a checkpoint of this folder's model to another folder as dense weights, zeros included, with Hugging Face's names
+    /// and the shards of the original.
     ///
     /// Tensors that the model does not use, such as BERT's pooler, are not written.
     ///
@@ -18,7 +18,7 @@ impl Folder {
     /// Returns an error when `out` is this folder or holds weights, or a file cannot be read or
     /// written.
     pub fn export(&self, checkpoint: &Checkpoint, out: &Path) -> Result<(), PretrainedError> {
-        // Weights that stayed behind would be read in place of the new ones.
+        // Old weights in the folder would be read instead of the new ones.
         if out.join(SINGLE).exists() || out.join(INDEX).exists() {
             let out = out.display();
             return Err(PretrainedError::Input(format!(
@@ -33,7 +33,7 @@ impl Folder {
             let name = huggingface(self.config().architecture(), name);
             let file = match &shards {
                 None => SINGLE.into(),
-                // A tensor that the original does not have goes with the first.
+                // A tensor that the original lacks goes into the first tensor's shard.
                 Some(shards) => {
                     let file = shards.get(&name).or(shards.values().next());
                     file.cloned().unwrap_or_else(|| SINGLE.into())

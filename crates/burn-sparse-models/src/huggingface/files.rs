@@ -11,7 +11,7 @@ use super::PretrainedError;
 /// Files of a folder, on disk or in memory.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
-    /// Folder on disk; in memory, what errors call it.
+    /// Folder on disk; in memory, its name in errors.
     folder: PathBuf,
     memory: Option<BTreeMap<String, Arc<[u8]>>>,
 }
@@ -32,17 +32,17 @@ impl Files {
         Self { folder: PathBuf::from("memory"), memory: Some(files.collect()) }
     }
 
-    /// Returns the folder; in memory, what errors call it.
+    /// Returns the folder; in memory, its name in errors.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the path of a file; in memory, what errors call it.
+    /// Returns the path of a file; in memory, its name in errors.
     pub(super) fn path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }
 
-    /// Returns `true` if there is such a file.
+    /// Returns `true` if the file exists.
     pub(super) fn has(&self, file: &str) -> bool {
         match &self.memory {
             None => self.path(file).is_file(),

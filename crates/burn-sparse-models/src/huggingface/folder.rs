@@ -47,7 +47,7 @@ const SENTENCE: &str = "sentence_bert_config.json";
 const POOLING: &str = "1_Pooling/config.json";
 
 impl Folder {
-    /// Opens a folder, and reads its `config.json`. The folder of a run stands for the folder `model` in it.
+    /// Opens a folder, and reads its `config.json`. Given the folder of a run, opens the folder `model` in it.
     ///
     /// # Errors
     /// Returns an error when a file is missing, or the configuration asks for something that is not
@@ -59,8 +59,8 @@ impl Folder {
         Self::of(Files::on_disk(if is_run { model } else { path }))
     }
 
-    /// Takes the files of a folder from memory, by their names: compiled into a program with `include_bytes!`, or fetched by
-    /// a page.
+    /// Opens a folder whose files are in memory, by name: compiled into a program with `include_bytes!`, or fetched by a web
+    /// page.
     ///
     /// # Errors
     /// Returns the same errors as [`Self::open`].
@@ -81,7 +81,7 @@ impl Folder {
         Ok(Self { files, config })
     }
 
-    /// Returns its path; in memory, what errors call it.
+    /// Returns the folder's path; in memory, its name in errors.
     pub fn path(&self) -> &Path {
         self.files.folder()
     }
@@ -98,7 +98,7 @@ impl Folder {
     /// Reads `tokenizer.json`.
     ///
     /// # Errors
-    /// Returns an error when the file cannot be read, or is that of another vocabulary.
+    /// Returns an error when the file cannot be read, or belongs to another vocabulary.
     pub fn tokenizer(&self) -> Result<Tokenizer, PretrainedError> {
         let bytes = self.files.read(TOKENIZER)?;
         Tokenizer::parse(&self.files.path(TOKENIZER), &bytes, self.config.vocabulary())
@@ -115,12 +115,12 @@ impl Folder {
                 let (path, file) = (self.files.path(SINGLE), self.files.open(SINGLE)?);
                 Ok(Some(Checkpoint::read_source(&path, file)?))
             }
-            // Errors of dense files are reported by what reads them.
+            // Errors in dense files are reported where they are read.
             _ => Ok(None),
         }
     }
 
-    /// Returns the weights as a checkpoint: the packed one of the folder, or its dense weights.
+    /// Returns the weights as a checkpoint: the folder's packed checkpoint, or its dense weights.
     ///
     /// # Errors
     /// Returns the same errors as [`Self::packed`] and [`Self::load`].
@@ -175,9 +175,9 @@ impl Folder {
         }
     }
 
-    /// Copies the configuration, the tokenizer, and the files that may stand beside them (of the tokenizer, of generation,
-    /// and of sentence-transformers) to another folder, which is created, and returns the path for its weights: with a packed
-    /// checkpoint there it is a model of its own. The index of shards is copied for [`Self::export`].
+    /// Copies the configuration, the tokenizer, and the optional files beside them (of the tokenizer, of generation, and of
+    /// sentence-transformers) to another folder, which is created, and returns the path for its weights: with a packed
+    /// checkpoint there, the folder is a complete model. The index of shards is copied for [`Self::export`].
     ///
     /// # Errors
     /// Returns an error when the folder is this one, or a file cannot be copied.
@@ -197,7 +197,7 @@ impl Folder {
         Ok(folder.join(SINGLE))
     }
 
-    /// Refuses this folder as the one to write to, under any name.
+    /// Checks that `folder`, which is to be written to, is not this folder under any name.
     ///
     /// # Errors
     /// Returns an error when `folder` is this folder.
@@ -232,7 +232,8 @@ impl Folder {
         })
     }
 
-    /// Returns the largest number of tokens of a sentence: that of sentence-transformers, or the model's context.
+    /// Returns the largest number of tokens in a sentence: the model's context, or the limit of
+    /// sentence-transformers if it is smaller.
     pub(super) fn longest_sentence(&self) -> Result<usize, PretrainedError> {
         let context = self.config.context();
         let limit = self.json(SENTENCE)?["max_seq_length"].as_u64();

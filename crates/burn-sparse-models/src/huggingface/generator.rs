@@ -54,7 +54,7 @@ pub struct Generated {
     pub text: String,
     /// Generated tokens.
     pub tokens: Vec<u32>,
-    /// Number of tokens of the prompt.
+    /// Number of tokens in the prompt.
     pub prompt: usize,
     /// Time for the prompt, up to the first generated token.
     pub prefill: Duration,
@@ -63,12 +63,12 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// Returns the tokens of the prompt per second.
+    /// Returns the prompt tokens processed per second.
     pub fn prefill_tokens_per_second(&self) -> f64 {
         rate(self.prompt, self.prefill)
     }
 
-    /// Returns the generated tokens per second, without the first.
+    /// Returns the generated tokens per second, excluding the first.
     pub fn decode_tokens_per_second(&self) -> f64 {
         rate(self.tokens.len().saturating_sub(1), self.decode)
     }
@@ -83,7 +83,7 @@ impl CausalLm {
     /// Loads the model and the tokenizer of a folder.
     ///
     /// # Errors
-    /// Returns an error when the folder is that of another architecture, or cannot be loaded.
+    /// Returns an error when the folder has another architecture, or cannot be loaded.
     pub fn load(
         folder: &Folder,
         weights: Weights,
@@ -95,7 +95,7 @@ impl CausalLm {
         Self::new(folder, folder.load(config.init(device), weights)?, device)
     }
 
-    /// Gives a model the tokenizer of its folder.
+    /// Combines a model with the tokenizer of its folder.
     ///
     /// # Errors
     /// Returns an error when a file of the folder cannot be read.
@@ -120,12 +120,12 @@ impl CausalLm {
         &self.tokenizer
     }
 
-    /// Returns the largest number of tokens of a text.
+    /// Returns the largest number of tokens in a text.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// Returns the logarithm of the probability of every token to follow `tokens`.
+    /// Returns the log-probability that each token of the vocabulary follows `tokens`.
     ///
     /// # Errors
     /// Returns an error when there are no tokens, more than the context, or one outside of the
@@ -160,8 +160,8 @@ impl CausalLm {
         Ok(sum)
     }
 
-    /// Continues a prompt by up to `most` tokens, and passes every piece of text to `on_text` as soon as it is complete.
-    /// Ends at the model's end token or at its context.
+    /// Continues a prompt by up to `most` tokens, and passes every piece of text to `on_text` as soon as it is complete. Stops
+    /// at the model's end token or when its context is full.
     ///
     /// # Errors
     /// Returns an error when the prompt is empty or fills the context, the temperature is not
@@ -211,7 +211,7 @@ impl CausalLm {
         Ok(Generated { text, tokens, prompt: prompt.len(), prefill, decode })
     }
 
-    /// Refuses tokens that do not leave room for `more`.
+    /// Returns an error if there are no tokens, one is outside of the vocabulary, or they leave no room for `more`.
     fn fits(&self, tokens: &[u32], more: usize) -> Result<(), PretrainedError> {
         let (count, context) = (tokens.len(), self.context);
         if count == 0 {

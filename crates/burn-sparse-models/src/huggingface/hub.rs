@@ -15,12 +15,12 @@ use super::folder::{CONFIG, COPIED, TOKENIZER};
 use super::shards::{INDEX, SINGLE, shard_names};
 use super::{ModelConfig, PretrainedError};
 
-/// Number of times that a broken download goes on where it stopped.
+/// Number of times that an interrupted download resumes where it stopped.
 const RETRIES: usize = 2;
 
-/// Fetches the files of a model that a [`Folder`](super::Folder) reads, and returns their folder in the cache. The configuration
-/// comes first: a model that is not supported is refused before its weights are fetched. The cache names the revision as the
-/// main one only when all files are there.
+/// Fetches the files of a model that a [`Folder`](super::Folder) reads, and returns their folder in the cache. The
+/// configuration comes first: a model that is not supported is refused before its weights are fetched. The cache records the
+/// revision as the main one only when all files are there.
 pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf, PretrainedError> {
     let failed = |reason: String| PretrainedError::Download { name: name.into(), reason };
     let main = Revision::main(name, cache, endpoint).map_err(failed)?;
@@ -61,7 +61,7 @@ struct Revision {
 }
 
 impl Revision {
-    /// Returns the main revision, by its commit, so that all files are of one.
+    /// Returns the main revision by its commit, so that all files come from the same one.
     fn main(name: &str, cache: &Path, endpoint: &str) -> Result<Self, String> {
         let cache = Cache::new(cache.into());
         let api = ApiBuilder::from_cache(cache.clone());
@@ -97,18 +97,18 @@ impl Revision {
     }
 }
 
-/// Returns the cause without the words in which an error is announced already.
+/// Returns the cause without the prefix that our message already states.
 fn reason(error: ApiError) -> String {
     error.to_string().replace("request error: ", "")
 }
 
-/// Compares a large file with its SHA-256, by which the cache names it; removes it if they differ.
+/// Compares a large file with its SHA-256, which is its name in the cache; removes it if they differ.
 fn verify(path: &Path) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
     let blob = path.canonicalize().map_err(text)?;
     let expected = blob.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if expected.len() != 64 {
-        // Small files have a Git hash, and without symbolic links names are the files' own.
+        // Small files are named by a Git hash, and without symbolic links files keep their own names.
         return Ok(());
     }
     let (mut file, mut hash) = (fs::File::open(&blob).map_err(text)?, Sha256::new());
@@ -140,7 +140,7 @@ struct Tenths {
 
 impl Progress for Tenths {
     fn init(&mut self, bytes: usize, file: &str) {
-        // Called again where a download goes on.
+        // Called again when a download resumes.
         if self.bytes == 0 {
             tracing::info!(file, bytes, "downloading");
         }

@@ -63,8 +63,8 @@ pub(super) fn huggingface(architecture: Architecture, name: &str) -> String {
     format!("{layers}{inner}")
 }
 
-/// Returns `true` for tensors that carry nothing: BERT's pooler, which sentence embeddings do not use, fixed tables that
-/// older versions stored, and a head that is stored although it is the embedding.
+/// Returns `true` for tensors that are not needed: BERT's pooler, which sentence embeddings do not use, fixed tables that older
+/// versions stored, and a head that is stored although it is tied to the embedding.
 pub(super) fn ignored(config: &ModelConfig, name: &str) -> bool {
     match config {
         ModelConfig::Bert(_) => name.starts_with("pooler.") || name.ends_with("position_ids"),

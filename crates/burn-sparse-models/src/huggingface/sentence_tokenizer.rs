@@ -1,6 +1,6 @@
 use super::{Folder, PretrainedError, Tokenizer};
 
-/// Tokenizer of a sentence embedder, with the largest number of tokens that the model takes.
+/// Tokenizer of a sentence embedder, with the largest number of tokens that the model accepts.
 #[derive(Debug)]
 pub struct SentenceTokenizer {
     tokenizer: Tokenizer,
@@ -11,8 +11,7 @@ impl SentenceTokenizer {
     /// Reads the tokenizer of a folder.
     ///
     /// # Errors
-    /// Returns an error when the folder asks for another pooling than the mean, or its files cannot
-    /// be read.
+    /// Returns an error when the folder asks for a pooling other than the mean, or its files cannot be read.
     pub fn read(folder: &Folder) -> Result<Self, PretrainedError> {
         folder.refuse_other_pooling()?;
         Ok(Self { tokenizer: folder.tokenizer()?, context: folder.longest_sentence()? })

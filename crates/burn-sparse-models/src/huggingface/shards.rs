@@ -10,7 +10,7 @@ use super::files::{Files, OpenFile};
 /// Tensors of one file or of several shards, read one at a time.
 pub(super) struct Shards {
     shards: Vec<Shard>,
-    /// Shard of every tensor, and its place there.
+    /// Shard of every tensor, and the tensor's index in it.
     tensors: BTreeMap<String, (usize, usize)>,
 }
 
@@ -102,7 +102,7 @@ impl Shards {
     }
 }
 
-/// Returns the shard of every tensor, by the folder's index; `None` if there is none.
+/// Returns the shard of every tensor according to the folder's index; `None` if there is no index.
 pub(super) fn shard_names(
     files: &Files,
 ) -> Result<Option<BTreeMap<String, String>>, PretrainedError> {
@@ -133,7 +133,7 @@ impl Shard {
         Ok(Self { path, file })
     }
 
-    /// Returns the place of every tensor in the file.
+    /// Returns the index of every tensor in the file.
     fn places(&self) -> BTreeMap<String, usize> {
         self.file.tensors().iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect()
     }

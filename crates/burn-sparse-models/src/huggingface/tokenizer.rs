@@ -12,11 +12,11 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a `tokenizer.json`, which errors call `path`; its tokens must all be below `vocabulary`. Truncation and padding
-    /// that the file asks for are switched off.
+    /// Reads a `tokenizer.json`; errors report it as `path`. Its tokens must all be below `vocabulary`. Truncation and padding
+    /// that the file asks for are disabled.
     ///
     /// # Errors
-    /// Returns an error when the file cannot be read, or is that of another vocabulary.
+    /// Returns an error when the file cannot be read, or belongs to another vocabulary.
     pub(super) fn parse(
         path: &Path,
         bytes: &[u8],

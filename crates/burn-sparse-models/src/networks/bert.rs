@@ -18,9 +18,9 @@ pub struct BertConfig {
     pub n_heads: usize,
     /// Number of layers.
     pub n_layers: usize,
-    /// Number of tokens of the vocabulary.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: usize,
-    /// Largest number of tokens of a text.
+    /// Largest number of tokens in a text.
     pub positions: usize,
     /// Number of token types.
     pub types: usize,
@@ -53,7 +53,7 @@ struct BertLayer {
 }
 
 impl BertConfig {
-    /// Creates the encoder with zeros in place of its weights, which are to be loaded.
+    /// Creates the encoder with zero weights, which are then to be loaded.
     pub fn init(&self, device: &Device) -> Bert {
         let norm = || LayerNormConfig::new(self.d_model).with_epsilon(self.epsilon).init(device);
         let zeros = Initializer::Zeros;
@@ -136,7 +136,7 @@ impl Bert {
         self.dropout.forward(self.norm.forward(self.word.forward(tokens) + places))
     }
 
-    /// Computes the embedding of every text: the mean of its tokens' features, of length one.
+    /// Computes the embedding of every text: the mean of its tokens' features, normalized to length one.
     ///
     /// # Shapes
     /// - `tokens`, `padding`: as [`Self::forward`]
@@ -145,7 +145,7 @@ impl Bert {
         Self::pool(self.forward(tokens, padding), padding)
     }
 
-    /// Returns the mean of the features of every text's tokens, of length one.
+    /// Returns the mean of the features of every text's tokens, normalized to length one.
     ///
     /// # Shapes
     /// - `x`: `[batch, positions, d_model]`
@@ -185,8 +185,8 @@ impl BertLayer {
     }
 }
 
-/// [`Bert`] block by block, for calibration: every attention and every feed-forward. The state is what [`Bert::features`]
-/// returns for texts of one length, without padding.
+/// Runs [`Bert`] block by block, for calibration: every attention and every feed-forward is a block. The state is what
+/// [`Bert::features`] returns for texts of one length, without padding.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BertBlocks;
 

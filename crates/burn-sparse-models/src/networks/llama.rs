@@ -24,11 +24,11 @@ pub struct LlamaConfig {
     pub d_head: usize,
     /// Number of layers.
     pub n_layers: usize,
-    /// Number of tokens of the vocabulary.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: usize,
-    /// Largest number of tokens of a text.
+    /// Largest number of tokens in a text.
     pub positions: usize,
-    /// Base of the rotary positions' wavelengths.
+    /// Base of the rotary position embedding's wavelengths.
     #[config(default = 10000.0)]
     pub theta: f64,
     /// Epsilon of the norms.
@@ -39,7 +39,7 @@ pub struct LlamaConfig {
     pub tied: bool,
 }
 
-/// Llama decoder (Touvron et al., 2023): RMS norms, rotary positions, grouped key and value heads, SwiGLU.
+/// Llama decoder (Touvron et al., 2023): RMS norms, rotary position embeddings, grouped key and value heads, SwiGLU.
 #[derive(Module, Debug)]
 pub struct Llama {
     embedding: Embedding,
@@ -74,7 +74,7 @@ impl LlamaCache {
 }
 
 impl LlamaConfig {
-    /// Creates the decoder with zeros in place of its weights, which are to be loaded.
+    /// Creates the decoder with zero weights, which are then to be loaded.
     pub fn init(&self, device: &Device) -> Llama {
         let norm = || RmsNormConfig::new(self.d_model).with_epsilon(self.epsilon).init(device);
         let zeros = Initializer::Zeros;
@@ -111,8 +111,8 @@ impl LlamaConfig {
 }
 
 impl Llama {
-    /// Computes the features of the next positions of a sequence, from which [`Self::logits`] predicts the token after
-    /// each. The cache is that of the positions before; its keys and values are extended.
+    /// Computes the features of the next positions of a sequence, from which [`Self::logits`] predicts the token after each.
+    /// The cache holds the keys and values of the previous positions, and is extended.
     ///
     /// # Shapes
     /// - `tokens`: `[batch, positions]`
@@ -121,7 +121,8 @@ impl Llama {
         self.run(tokens, cache, |_| ())
     }
 
-    /// Computes the features of a sequence after every layer, and those of [`Self::forward`], normalized, last.
+    /// Computes the features of a sequence after every layer, followed by the normalized features that [`Self::forward`]
+    /// returns.
     ///
     /// # Shapes
     /// As [`Self::forward`], one output for each layer and one more.
@@ -195,8 +196,8 @@ impl LlamaLayer {
     }
 }
 
-/// [`Llama`] block by block, for calibration: every attention and every feed-forward, and the head. The state is what
-/// [`Llama::embed`] returns for whole sequences.
+/// Runs [`Llama`] block by block, for calibration: every attention and every feed-forward is a block, and so is the head. The
+/// state is what [`Llama::embed`] returns for whole sequences.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LlamaBlocks;
 

@@ -1,4 +1,4 @@
-//! Values as integers: in 8 bits, or of sixteen levels in 4.
+//! Values as integers: in 8 bits, or as one of sixteen levels in 4 bits.
 
 use half::bf16;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 /// Largest magnitude of an integer.
 const MOST: f32 = 127.0;
 
-/// Integers of 4-bit values, by code: the levels that round values of a normal distribution with the least squared error (Lloyd,
-/// 1982), given a scale of either sign for every 32 of them.
+/// Integers of 4-bit values, by code: the levels that round values of a normal distribution with the smallest squared error
+/// (Lloyd, 1982), given a scale of either sign for every 32 of them.
 pub const LEVELS: [i8; 16] =
     [-127, -101, -80, -62, -47, -34, -21, -10, 0, 12, 24, 36, 50, 65, 84, 109];
 
-/// Integers that stored values are.
+/// Integers that values are stored as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Integers {
@@ -25,8 +25,8 @@ pub enum Integers {
 pub(super) const ROW: usize = usize::MAX;
 
 impl Integers {
-    /// Returns how many neighbouring columns of a `[rows, cols]` matrix share a scale, of which so many weights are kept; `None` if
-    /// it is dense.
+    /// Returns the number of neighbouring columns of a `[rows, cols]` matrix that share a scale, given the number of kept
+    /// weights; `None` if the matrix is dense.
     pub fn block(self, (rows, cols): (usize, usize), kept: Option<usize>) -> usize {
         match self {
             Self::Int8 => ROW,
@@ -42,7 +42,7 @@ impl Integers {
         }
     }
 
-    /// Returns how values with this scale are rounded.
+    /// Returns the rounding of values with this scale.
     pub fn rounding(self, scale: f32) -> Rounding {
         Rounding { integers: self, scale }
     }
@@ -66,8 +66,8 @@ impl Rounding {
     }
 }
 
-/// Returns how many neighbouring columns share a scale if `kept` of `all` weights are kept, or the matrix is dense: those of 32
-/// kept weights, more or less.
+/// Returns the number of neighbouring columns that share a scale if `kept` of `all` weights are kept, or the matrix is dense:
+/// those of about 32 kept weights.
 fn block(all: usize, kept: Option<usize>) -> usize {
     let blocks = blocks(kept.is_some());
     let wanted = (32 * all).div_ceil(kept.unwrap_or(all).max(1));
@@ -76,17 +76,17 @@ fn block(all: usize, kept: Option<usize>) -> usize {
     blocks.iter().find(near).copied().unwrap_or(MOST_COLUMNS)
 }
 
-/// Most columns that share a scale in 4 bits: as many as inputs do that are rounded to 8 bits.
+/// Maximum number of columns that share a scale in 4 bits: the same as for inputs that are rounded to 8 bits.
 const MOST_COLUMNS: usize = 256;
 
 /// Returns the numbers of columns that may share a scale in 4 bits.
 pub(super) fn blocks(is_packed: bool) -> &'static [usize] {
     const BLOCKS: [usize; 4] = [32, 64, 128, MOST_COLUMNS];
-    // Kernels for packed weights look inputs up among 64.
+    // Kernels for packed weights look up inputs among 64.
     if is_packed { &BLOCKS[1..] } else { &BLOCKS }
 }
 
-/// Returns the integer of a value, from -127 to 127. A value that was computed as one times the scale gives that integer again.
+/// Returns the integer of a value, from -127 to 127. A value computed as an integer times the scale gives that integer again.
 #[inline]
 pub fn integer(value: f32, scale: f32) -> i8 {
     // Added to a small number, it leaves the nearest integer, ties to even, in the lowest bits: `round_ties_even` is a library
@@ -102,7 +102,7 @@ pub fn integer(value: f32, scale: f32) -> i8 {
 /// Code of the level zero.
 const ZERO: u8 = 8;
 
-/// Returns the code of the level nearest to a value, that of zero for what is no number.
+/// Returns the code of the level nearest to a value; that of zero for NaN.
 #[inline]
 fn code(value: f32, scale: f32) -> u8 {
     let found = value / scale;
@@ -122,7 +122,7 @@ pub fn level_code(integer: i8) -> u8 {
     nearest(integer.into())
 }
 
-/// Returns the scale that rounds values with the smallest squared error, of those that clip none to a quarter of the largest.
+/// Returns the scale that rounds values with the smallest squared error, among those that clip at most a quarter of the largest.
 pub fn scale(values: &[f32]) -> f32 {
     let largest = largest(values);
     let whole = largest / MOST;
@@ -148,15 +148,15 @@ pub fn scale(values: &[f32]) -> f32 {
     best.1
 }
 
-/// Scales that are tried below the one that clips nothing.
+/// Number of scales that are tried below the one that clips nothing.
 const STEPS: usize = 10;
 
 fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0_f32, |most, value| most.max(value.abs()))
 }
 
-/// Returns the scale, of either sign, that rounds values to the [`LEVELS`] with the smallest squared error found. Every assignment
-/// of levels has a best scale, so assignments by 24 scales are tried.
+/// Returns the scale, of either sign, that rounds values to the [`LEVELS`] with the smallest squared error found. Every
+/// assignment of levels has a best scale, so assignments by 24 scales are tried.
 fn scale_of_levels(values: &[f32]) -> f32 {
     let whole = largest(values) / MOST;
     let mut best = (f32::INFINITY, 0.0);

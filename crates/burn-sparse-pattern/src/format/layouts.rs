@@ -68,7 +68,7 @@ fn row_order(order: &RowOrder) -> Array<'_> {
 
 /// Access to the arrays of one parameter, each in the type that its layout requires.
 pub(super) trait Arrays {
-    /// Reads so many values, integers as such, and their type if they are floats.
+    /// Reads this many values, integers without their scales, and their type if they are floats.
     fn values(&mut self, count: usize) -> Result<(Vec<f32>, Option<FloatType>), FormatError>;
     /// Reads the scales of integers of a matrix of this size.
     fn scales(&mut self, size: (usize, usize), is_packed: bool) -> Result<Scales, FormatError>;

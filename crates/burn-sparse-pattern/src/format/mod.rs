@@ -60,12 +60,12 @@
 //! to 64-bit words, lowest column in the lowest bit.
 //!
 //! Values in 8 bits are integers: a weight is its integer times the scale of its row, in f32. The scales of a packed `P` are
-//! the array `P.scales`, one for every row of the matrix. A dense `P` may be stored so, too: its description has
+//! the array `P.scales`, one for every row of the matrix. A dense `P` may also be stored this way: its description has
 //! `"scales_axis"`, the axis of the stored shape whose indices are the rows. A reader may also round inputs to 8 bits.
 //!
-//! Values in 4 bits are sixteen integers, [`LEVELS`], times a scale that every `block` neighbouring columns of a row share: the
-//! description of `P` has `"scales_block"`, 64, 128, 256 or, if it is dense, 32. The array of values is U8 `[⌈n/2⌉]`: the codes of two of the `n` values
-//! a byte, the first in the lower half, in the order of the layout; the half that is left is zero.
+//! Values in 4 bits are one of sixteen integers, [`LEVELS`], times a scale shared by every `block` neighbouring columns of a row:
+//! the description of `P` has `"scales_block"`: 64, 128, 256 or, if it is dense, 32. The array of values is U8 `[⌈n/2⌉]`: the
+//! codes of two of the `n` values per byte, the first in the lower half, in the order of the layout; an unused half is zero.
 //!
 //! A reader rejects other versions, unknown keys in the description of a parameter, arrays that belong
 //! to no parameter or to two, duplicate names, ids out of range or out of order, row orders that are

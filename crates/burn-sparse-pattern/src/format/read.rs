@@ -146,7 +146,7 @@ struct Tensors<'a, S> {
     /// All tensors of the file, each with a flag that is set once it has been taken.
     tensors: &'a BTreeMap<&'a str, (&'a TensorInfo, AtomicBool)>,
     name: &'a str,
-    /// Number of columns that share a scale of integers in 4 bits, if the values are such.
+    /// Number of columns that share a scale, if the values are integers in 4 bits.
     block: Option<usize>,
 }
 
@@ -173,7 +173,7 @@ impl<'a, S: Source> Tensors<'a, S> {
         Ok((self.file.floats(info, float)?, float))
     }
 
-    /// Reads so many values in 8 or 4 bits as the integers that they are.
+    /// Reads this many values in 8 or 4 bits as integers.
     fn integers(
         &self,
         info: &TensorInfo,

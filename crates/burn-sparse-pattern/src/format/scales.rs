@@ -19,7 +19,7 @@ pub struct Scales {
     values: Vec<f32>,
 }
 
-/// Scales of a dense parameter, whose stored shape has the rows on an axis; the other axes are the columns.
+/// Scales of a dense parameter: one axis of its stored shape is the rows, the other axes are the columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DenseScales {
     /// Axis of the rows.
@@ -29,7 +29,7 @@ pub struct DenseScales {
 }
 
 impl Scales {
-    /// Creates scales `[rows, ⌈cols / block⌉]`; all columns are one block of integers in 8 bits.
+    /// Creates scales `[rows, ⌈cols / block⌉]`; for integers in 8 bits, all columns are one block.
     ///
     /// # Panics
     /// Panics if blocks are empty, or the number of scales is not a multiple of the number of blocks.
@@ -75,7 +75,7 @@ impl Scales {
         self.values[row * self.blocks + col / self.block]
     }
 
-    /// Returns how the values of a row and block of columns are rounded, given one of the columns.
+    /// Returns the rounding of the values of a row and block of columns, given one of the columns.
     #[inline]
     pub fn rounding(&self, row: usize, col: usize) -> Rounding {
         self.integers.rounding(self.at(row, col))
@@ -93,7 +93,7 @@ impl Scales {
         self.value(row, col, self.rounding(row, col).integer(value).into())
     }
 
-    /// Chooses the scales of `kept` values, or of all of a dense matrix, which `visit` calls its argument with: row, column, value.
+    /// Chooses the scales of `kept` values, or of all of a dense matrix; `visit` calls its argument with row, column and value.
     fn choose(
         integers: Integers,
         (rows, cols): (usize, usize),
@@ -108,7 +108,7 @@ impl Scales {
         found
     }
 
-    /// Returns the array of their integers.
+    /// Returns the array of integers with these scales.
     pub(super) fn array<'a>(&self, shape: Vec<usize>, integers: Vec<i8>) -> Array<'a> {
         match self.integers {
             Integers::Int8 => Array::signed_bytes(shape, integers),
@@ -129,8 +129,9 @@ impl Scales {
         }
     }
 
-    /// Refuses scales that a file must not have: of another number, not finite, so small that products with them lose bits, or,
-    /// of integers in 8 bits, negative.
+    /// Rejects scales that a file must not have: a wrong number of scales, or ones that are not finite, so small that products
+    /// with them lose bits; for integers in 8 bits, negative ones; for integers in 4 bits, ones that bf16 cannot represent, or an
+    /// unsupported number of columns per scale.
     pub(super) fn check(
         &self,
         name: &str,
@@ -163,7 +164,7 @@ impl Scales {
     }
 }
 
-/// Refuses another number of columns that share a scale.
+/// Rejects any other number of columns that share a scale.
 pub(super) fn check_block(name: &str, block: usize, is_packed: bool) -> Result<(), FormatError> {
     let expected = blocks(is_packed);
     if expected.contains(&block) {
@@ -190,14 +191,14 @@ impl DenseScales {
     /// Rounds dense values to the nearest multiples of their scales.
     ///
     /// # Panics
-    /// As [`Self::choose`].
+    /// Panics if there are fewer values or scales than the shape needs.
     pub fn round(&self, shape: &[usize], values: &mut [f32]) {
         each(self.axis, shape, |at, row, col| {
             values[at] = self.scales.rounded(row, col, values[at]);
         });
     }
 
-    /// Replaces integers by their values.
+    /// Replaces integers with their values.
     pub(super) fn multiply(&self, shape: &[usize], integers: &mut [f32]) {
         each(self.axis, shape, |at, row, col| {
             integers[at] = self.scales.value(row, col, integers[at]);
@@ -214,7 +215,7 @@ impl DenseScales {
     }
 }
 
-/// Calls `apply` with every element, in order, its index on an axis, and its number among those of the same index.
+/// Calls `apply` with every element, in order, its index on an axis, and its number among those with the same index.
 #[inline]
 fn each(axis: usize, shape: &[usize], mut apply: impl FnMut(usize, usize, usize)) {
     let product = |shape: &[usize]| shape.iter().product::<usize>();
@@ -254,14 +255,14 @@ impl Packed {
     }
 }
 
-/// Packs the codes of levels, two a byte, the first in the lower half.
+/// Packs the codes of levels, two per byte, the first in the lower half.
 pub(super) fn pack_levels(levels: &[i8]) -> Vec<u8> {
     let pair =
         |pair: &[i8]| level_code(pair[0]) | pair.get(1).map_or(0, |&high| level_code(high) << 4);
     levels.chunks(2).map(pair).collect()
 }
 
-/// Returns so many levels from the codes that [`pack_levels`] writes, `None` if there are more or fewer.
+/// Returns this many levels from the codes that [`pack_levels`] writes; `None` if there are more or fewer.
 pub(super) fn unpack_levels(bytes: &[u8], count: usize) -> Option<Vec<f32>> {
     let padded = count % 2 == 1 && bytes.last().is_some_and(|last| last >> 4 != 0);
     if bytes.len() != count.div_ceil(2) || padded {
@@ -271,7 +272,7 @@ pub(super) fn unpack_levels(bytes: &[u8], count: usize) -> Option<Vec<f32>> {
     Some(codes.take(count).map(|code| LEVELS[usize::from(code)].into()).collect())
 }
 
-/// Refuses the integer without a counterpart of the other sign.
+/// Rejects -128, the integer whose negative is out of range.
 pub(super) fn check_integers(name: &str, integers: &[i8]) -> Result<(), FormatError> {
     match integers.contains(&i8::MIN) {
         true => Err(FormatError::tensor(name, "holds -128, expected integers from -127 to 127")),

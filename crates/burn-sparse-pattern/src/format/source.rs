@@ -62,7 +62,7 @@ impl Source for File {
         use std::io::{Read, Seek, SeekFrom};
         use std::sync::{Mutex, PoisonError};
 
-        // The position of a file is shared by all who read it.
+        // The position of a file is shared by all its readers.
         static POSITION: Mutex<()> = Mutex::new(());
         let _held = POSITION.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = self;

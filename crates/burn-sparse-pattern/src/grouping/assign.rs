@@ -5,8 +5,8 @@ const STEP: f32 = 0.02;
 const PATIENCE: usize = 200;
 
 /// Assigns every row to a group so that all groups have exactly the given sizes and the sum of gains is
-/// nearly the largest. Uses an auction (Bertsekas, "The auction algorithm for the transportation
-/// problem", 1989), in which rows bid for places and groups drop their lowest bidder.
+/// nearly maximal. Uses an auction (Bertsekas, "The auction algorithm for the transportation problem",
+/// 1989), in which rows bid for places and groups drop their lowest bidder.
 ///
 /// `wishes` returns the gains of one row, one per group. Returns the group of every row.
 pub(crate) fn assign<'a>(

@@ -1,4 +1,4 @@
-/// Scores that the rounds of exchanges read, those of all starts together unless there is only one.
+/// Number of scores that the rounds of exchanges read, over all starts together unless there is only one.
 const ROUNDS: f64 = 2.5e8;
 
 /// Amount of work in each step of a search, derived from the shape of the matrix.

@@ -32,14 +32,14 @@ pub(crate) struct Pair<'a> {
     limit: Limit,
     groups: [Vec<u32>; 2],
     sums: [Vec<f32>; 2],
-    /// Selection of each group while its rows are those of the start.
+    /// Selection of each group, as long as its rows are those of the start.
     known: [Option<Best>; 2],
     kept: Kept,
     next: [Vec<f32>; 2],
     scratch: Vec<u32>,
 }
 
-/// Score that a pair keeps, and the threshold from which on each of its groups keeps a column.
+/// Score that a pair keeps, and the threshold from which each of its groups keeps a column.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     total: f64,
@@ -63,7 +63,7 @@ impl<'a> Pair<'a> {
         Self { rows, limit, groups, sums, known, kept, next, scratch }
     }
 
-    /// Returns the groups, and the selections of those that are as they were.
+    /// Returns the groups, and the selections of those that have not changed.
     pub(crate) fn into_groups(self) -> ([Vec<u32>; 2], [Option<Best>; 2]) {
         (self.groups, self.known)
     }

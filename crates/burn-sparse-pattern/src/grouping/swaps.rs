@@ -13,7 +13,7 @@ pub(crate) struct Tournament {
     /// One entry more than the groups if their number is odd: the group that meets this entry rests.
     ring: Vec<usize>,
     groups: usize,
-    /// Selections of the groups that have not exchanged rows since: most of the later rounds would recompute them.
+    /// Selections of the groups that have not exchanged rows since: most of the later rounds would only recompute them.
     known: Vec<Option<Best>>,
 }
 

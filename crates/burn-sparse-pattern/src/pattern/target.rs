@@ -17,7 +17,8 @@ impl Pattern {
     /// [`Self::counts_exactly`] returns `true`.
     ///
     /// # Errors
-    /// Returns an error if the target keeps nothing or everything, naming the nearest valid sparsities.
+    /// Returns an error if the shape or a parameter of the pattern is out of range, or the target keeps nothing or everything,
+    /// naming the nearest valid sparsities.
     pub fn target_zeros(
         &self,
         rows: usize,

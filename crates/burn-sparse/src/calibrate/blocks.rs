@@ -2,12 +2,12 @@ use std::marker::PhantomData;
 
 use burn::tensor::Tensor;
 
-/// A model's forward pass, cut into blocks that run one after the other.
+/// Forward pass of a model, split into blocks that run one after the other.
 ///
-/// Calibration records the inputs of one block at a time, and keeps the states between two blocks: its cost grows with the
-/// depth of the model, and not with its square. A model that is not cut is one block: [`Whole`].
+/// Calibration records the inputs of one block at a time, and keeps the states between two blocks: its cost grows linearly with
+/// the depth of the model, not quadratically. A model that is not split is one block: [`Whole`].
 pub trait Blocks<M> {
-    /// What one block hands to the next, and what the first one gets: a batch.
+    /// What one block passes to the next; the first block gets a batch.
     type State: Clone;
 
     /// Returns the number of blocks.
@@ -21,7 +21,7 @@ pub trait Blocks<M> {
     /// Runs one block.
     fn run(&self, model: &M, block: usize, state: &Self::State) -> Self::State;
 
-    /// Returns the features in a state, by which blocks are compared when they are reconstructed; `None` if they cannot be.
+    /// Returns the features of a state, by which reconstruction compares blocks; `None` if blocks cannot be reconstructed.
     ///
     /// # Shapes
     /// - output: `[batch, positions, features]`
@@ -29,13 +29,13 @@ pub trait Blocks<M> {
         None
     }
 
-    /// Returns the state with other features, of the same shape.
+    /// Returns the state with its features replaced by others of the same shape.
     fn with_features(&self, state: &Self::State, _features: Tensor<3>) -> Self::State {
         state.clone()
     }
 }
 
-/// A forward pass in one block. Every distinct input of a layer takes one pass over all batches.
+/// Forward pass as one block. Every distinct input of a layer takes one pass over all batches.
 ///
 /// ```
 /// use burn::nn::LinearConfig;

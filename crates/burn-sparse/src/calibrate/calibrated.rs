@@ -9,7 +9,7 @@ use crate::params::{MapParams, Path, edit_leaf, map_params};
 use crate::prune::Plan;
 use crate::train::{Sparse, TrainError};
 
-/// What calibration did to a weight.
+/// Result of the calibration of a weight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CalibratedWeight {
@@ -19,12 +19,12 @@ pub struct CalibratedWeight {
     pub sparsity: f64,
     /// Number of input vectors that were recorded: tokens, or windows of images.
     pub tokens: usize,
-    /// Root mean square error of the layer's outputs, relative to that of the outputs, with the mask alone. Outputs are
-    /// those that the repair aims at; of a layer with a bias, less their means.
+    /// Root mean square error of the layer's outputs with the mask alone, relative to the root mean square of the outputs that
+    /// the repair aims at. Outputs of a layer with a bias are centered.
     pub error_masked: f64,
-    /// The same with the weights as they are now.
+    /// The same with the resulting weights.
     pub error: f64,
-    /// Share of the mean of the Gram matrix's diagonal that was added to it.
+    /// Damping: share of the mean of the Gram matrix's diagonal that was added to the diagonal.
     pub damp: f64,
     /// Time for the mask and the repair, in seconds.
     pub seconds: f64,
@@ -38,9 +38,9 @@ pub struct CalibratedBlock {
     pub block: usize,
     /// Paths of its pruned weights.
     pub weights: Vec<String>,
-    /// Root mean square error of the block's output before it was reconstructed, relative to that of its target.
+    /// Root mean square error of the block's output before the reconstruction, relative to the root mean square of its target.
     pub error_before: f64,
-    /// The same with the weights as they are now.
+    /// The same with the resulting weights.
     pub error: f64,
     /// Time of the reconstruction, in seconds.
     pub seconds: f64,
@@ -62,38 +62,38 @@ pub struct Calibrated {
     pub(super) plan: Plan,
     /// Stored masks and row orders, by path.
     pub(super) masks: BTreeMap<String, (Vec<u8>, Vec<u32>)>,
-    /// Values of weights and biases in the order in which layers store them, by path.
+    /// Values of weights and biases in the layers' storage order, by path.
     pub(super) values: BTreeMap<String, Vec<f32>>,
-    /// Scales of weights that are integers, by path.
+    /// Scales of integer weights, by path.
     pub(super) scales: BTreeMap<String, Scales>,
     pub(super) weights: Vec<CalibratedWeight>,
     pub(super) blocks: Vec<CalibratedBlock>,
 }
 
 impl Calibrated {
-    /// Returns what was done, in the order of the forward pass.
+    /// Returns the result of every weight, in the order of the forward pass.
     pub fn weights(&self) -> &[CalibratedWeight] {
         &self.weights
     }
 
-    /// Returns what reconstruction did, in the order of the forward pass; empty without it.
+    /// Returns the result of every reconstructed block, in the order of the forward pass; empty without reconstruction.
     pub fn blocks(&self) -> &[CalibratedBlock] {
         &self.blocks
     }
 
-    /// Returns the scales of weights that are integers, by path, for
-    /// [`Checkpoint::with_scales`](crate::checkpoint::Checkpoint::with_scales); empty if they are floats.
+    /// Returns the scales of integer weights, by path, for
+    /// [`Checkpoint::with_scales`](crate::checkpoint::Checkpoint::with_scales); empty if the weights are floats.
     pub fn scales(&self) -> &BTreeMap<String, Scales> {
         &self.scales
     }
 
-    /// Gives a model, the one that was calibrated, the values without masks.
+    /// Applies the calibrated values, without masks, to the model that was calibrated.
     pub fn apply<M: Module>(&self, model: M) -> M {
         set_values(model, &self.values)
     }
 
-    /// Gives a model, the one that was calibrated or its autodiff twin, the values and masks. Masks do not change any more;
-    /// fine-tune, or finish at once.
+    /// Applies the calibrated values and masks to the model that was calibrated or to its autodiff counterpart. The masks no
+    /// longer change; fine-tune, or finish at once.
     ///
     /// # Errors
     /// Returns an error when `model` is not the calibrated model.
@@ -103,7 +103,7 @@ impl Calibrated {
     }
 }
 
-/// Replaces the values of parameters, by path, in the order in which layers store them.
+/// Replaces the values of parameters, by path, in the layers' storage order.
 pub(super) fn set_values<M: Module>(model: M, values: &BTreeMap<String, Vec<f32>>) -> M {
     map_params(model, &mut SetValues(values))
 }

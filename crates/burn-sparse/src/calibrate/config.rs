@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CalibrateError;
 
-/// Measure of what dropping a weight costs, from the inputs `x` of its layer. `H` is the mean of `x xᵀ`.
+/// Measure of the cost of dropping a weight, from the inputs `x` of its layer. `H` is the mean of `x xᵀ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Saliency {
@@ -14,7 +14,7 @@ pub enum Saliency {
     /// `|w| · ‖x‖`: the size of the weight's contribution (Sun et al., "Wanda", ICLR 2024, equation 1). Unstructured weights
     /// compete within their row (section 3).
     Wanda,
-    /// `w² / [H⁻¹]ⱼⱼ`: the error that is left when the other weights make up for it as well as they can (Hassibi and Stork,
+    /// `w² / [H⁻¹]ⱼⱼ`: the error that remains when the other weights compensate for it as well as they can (Hassibi and Stork,
     /// "Optimal Brain Surgeon", 1993; Frantar and Alistarh, "SparseGPT", ICML 2023).
     #[default]
     Obs,
@@ -38,7 +38,7 @@ impl FromStr for Saliency {
     }
 }
 
-/// How weights are pruned by the inputs of their layers; see [`Plan::calibrate`](crate::prune::Plan::calibrate).
+/// Configuration of pruning by the inputs of layers; see [`Plan::calibrate`](crate::prune::Plan::calibrate).
 ///
 /// ```
 /// use burn_sparse::calibrate::{CalibrateConfig, Saliency};
@@ -54,7 +54,7 @@ pub struct CalibrateConfig {
     toward_dense: f64,
     damp: f64,
     reconstruct: usize,
-    /// Never in a recipe, whose weights are trained after it.
+    /// Never in a recipe, which trains its weights afterwards.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     values: Option<Integers>,
 }
@@ -73,7 +73,7 @@ impl Default for CalibrateConfig {
 }
 
 impl CalibrateConfig {
-    /// Ranks by [`Saliency::Obs`], and repairs what is kept halfway towards the dense model's outputs.
+    /// Ranks by [`Saliency::Obs`], and repairs kept weights halfway towards the dense model's outputs.
     pub fn new() -> Self {
         Self::default()
     }
@@ -85,7 +85,7 @@ impl CalibrateConfig {
         self
     }
 
-    /// Sets whether the kept weights get the values of least squares (by default they do).
+    /// Sets whether the kept weights are repaired by least squares (`true` by default).
     #[must_use]
     pub fn with_repair(mut self, repair: bool) -> Self {
         self.repair = repair;
@@ -107,16 +107,16 @@ impl CalibrateConfig {
         self
     }
 
-    /// Sets the number of steps for which the kept weights of each block are trained to the block's dense output, aimed at as
-    /// by the repair (0 by default). [`Blocks`](super::Blocks) must know the features of its states.
+    /// Sets the number of steps for which the kept weights of each block are trained to match the block's dense output, with
+    /// the same target as the repair (0 by default). [`Blocks`](super::Blocks) must return the features of its states.
     #[must_use]
     pub fn with_reconstruct(mut self, steps: usize) -> Self {
         self.reconstruct = steps;
         self
     }
 
-    /// Rounds kept weights to integers, each making up for the rounding of those before it (Frantar et al., "GPTQ", ICLR 2023).
-    /// Not together with reconstruction, which trains them.
+    /// Rounds kept weights to integers, each compensating for the rounding of those before it (Frantar et al., "GPTQ", ICLR
+    /// 2023). Cannot be combined with reconstruction, which trains the weights.
     #[must_use]
     pub fn with_values(mut self, values: Integers) -> Self {
         self.values = Some(values);
@@ -148,7 +148,7 @@ impl CalibrateConfig {
         self.reconstruct
     }
 
-    /// Returns the integers that kept weights become, if they do.
+    /// Returns the integers to which kept weights are rounded, if they are.
     pub fn values(&self) -> Option<Integers> {
         self.values
     }

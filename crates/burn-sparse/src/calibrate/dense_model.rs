@@ -6,11 +6,11 @@ use super::Blocks;
 use super::sites::Site;
 use crate::nn::{LayerInput, record_inputs};
 
-/// Limit of the elements of inputs that are held: 1 GiB of `f32`.
+/// Largest number of input elements that are held at once: 1 GiB of `f32`.
 const LIMIT: usize = 1 << 28;
 
 /// The dense model at one position of the forward pass. A block runs once for the inputs of all its layers, and more often only
-/// if they are too large to be held together.
+/// if they are too large to be held at once.
 pub(super) struct DenseModel<'a, M, B: Blocks<M>> {
     blocks: &'a B,
     model: &'a M,
@@ -22,7 +22,7 @@ pub(super) struct DenseModel<'a, M, B: Blocks<M>> {
     held: BTreeSet<ParamId>,
     /// Inputs of each state.
     inputs: Vec<Vec<LayerInput>>,
-    /// Elements of inputs that are held at once.
+    /// Largest number of input elements that are held at once.
     limit: usize,
 }
 
@@ -33,8 +33,8 @@ impl<'a, M: Module, B: Blocks<M>> DenseModel<'a, M, B> {
         Self { blocks, model, states, outputs: None, held, inputs, limit: LIMIT }
     }
 
-    /// Returns the inputs of the first of a block's `sites`, for each state. Those of the sites after it are held for the next
-    /// call.
+    /// Returns the inputs of the first of a block's `sites`, for each state. Holds those of the following sites, as many
+    /// as fit, for the next calls.
     pub(super) fn inputs(&mut self, block: usize, sites: &[Site]) -> Vec<Vec<LayerInput>> {
         let wanted = sites[0].recorded;
         if !self.held.contains(&wanted) {
@@ -55,13 +55,13 @@ impl<'a, M: Module, B: Blocks<M>> DenseModel<'a, M, B> {
         self.inputs.iter().map(|inputs| inputs.iter().filter(read).cloned().collect()).collect()
     }
 
-    /// Returns what a block puts out for each state.
+    /// Returns the output of a block for each state.
     pub(super) fn outputs(&mut self, block: usize) -> &[B::State] {
         let run = |state| self.blocks.run(self.model, block, state);
         self.outputs.get_or_insert_with(|| self.states.iter().map(run).collect())
     }
 
-    /// Passes a block.
+    /// Advances past a block.
     pub(super) fn advance(&mut self, block: usize) {
         self.outputs(block);
         self.states = self.outputs.take().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Selection of the columns that a group of rows keeps, while those that are left make up for what was dropped.
+//! Selection of the columns that a group of rows keeps, while the remaining columns compensate for the dropped ones.
 
 use burn_sparse_pattern::{Mask, PatternError, RowOrder};
 use faer::linalg::matmul::matmul;
@@ -8,13 +8,13 @@ use rayon::prelude::*;
 
 use super::factor::{Damped, Factor, threads};
 
-/// Stages in which a group drops its columns. One at a time would be the best greedy choice; the error with 16 stages is
-/// within a percent of it, and products of many columns are fast.
+/// Number of stages in which a group drops its columns. One column at a time would be the best greedy choice; the error with 16
+/// stages is within a percent of it, and products of many columns are fast.
 const STAGES: usize = 16;
 
-/// Chooses the columns of every group of `vector` rows by backward elimination: in each stage those of least saliency
-/// `Σ w² / [H⁻¹]ⱼⱼ` over the group's rows are dropped, and weights and `H⁻¹` become those of the columns that are left
-/// (Optimal Brain Surgeon for columns that rows share). A group keeps as many columns as in `first`.
+/// Chooses the columns of every group of `vector` rows by backward elimination: each stage drops those of least saliency
+/// `Σ w² / [H⁻¹]ⱼⱼ` over the group's rows, and updates the weights and `H⁻¹` to those of the remaining columns (Optimal Brain
+/// Surgeon for columns that rows share). A group keeps as many columns as in `first`.
 ///
 /// `target` is `[cols, rows]`.
 ///
@@ -36,7 +36,7 @@ pub(super) fn eliminate(
             let weights = Mat::from_fn(target.nrows(), rows.len(), |col, row| {
                 target[(col, rows[row] as usize)]
             });
-            // `None` only if rounding decides; then the scores' choice stays.
+            // `None` only because of rounding errors; then the choice by scores stays.
             kept_columns(&inverse, weights, chosen.len()).unwrap_or(chosen)
         })
         .collect();
@@ -51,20 +51,20 @@ pub(super) fn eliminate(
     Mask::from_fn(first.rows(), first.cols(), |row, col| keep[row * first.cols() + col])
 }
 
-/// Columns of a group, some of them dropped. What is left is only computed where the choice needs it: the diagonal of its
-/// inverse, and the columns that are dropped next. The inverse of all columns is shared by all groups.
+/// Columns of a group, some of them dropped. The inverse of the remaining columns is computed only where the choice needs it:
+/// its diagonal, and the columns that are dropped next. The inverse of all columns is shared by all groups.
 struct Elimination<'a> {
     /// `H⁻¹` of all columns.
     inverse: &'a Mat<f64>,
-    /// All columns, those that are left first.
+    /// All columns, the remaining ones first.
     columns: Vec<usize>,
-    /// Number of columns that are left.
+    /// Number of remaining columns.
     left: usize,
-    /// Diagonal of the inverse of what is left, in the order of `columns`.
+    /// Diagonal of the inverse of the remaining columns, in the order of `columns`.
     diagonal: Vec<f64>,
-    /// Weights of what is left, which make up for the dropped ones: `[columns, rows]`, in the order of `columns`.
+    /// Weights of the remaining columns, which compensate for the dropped ones: `[columns, rows]`, in the order of `columns`.
     weights: Mat<f64>,
-    /// `A`, with a column for each dropped one: the inverse of what is left is `[H⁻¹] - A Aᵀ` of these columns.
+    /// `A`, with a column for each dropped one: the inverse of the remaining columns is their part of `H⁻¹ - A Aᵀ`.
     factors: Mat<f64>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Elimination<'a> {
         let (before, done) = (self.left, self.columns.len() - self.left);
         self.left -= count;
         self.move_least_to_the_end(before);
-        // The inverse's columns that are dropped, of everything that was left before: a step of a left-looking block Cholesky
+        // Columns of the inverse to drop, in the rows that remained before: a step of a left-looking block Cholesky
         // factorization, which updates no matrix of all columns.
         let (rest, dropped) = self.columns[..before].split_at(self.left);
         let mut across = Mat::zeros(before, count);
@@ -117,7 +117,7 @@ impl<'a> Elimination<'a> {
         Some(())
     }
 
-    /// Reorders the first `before` columns so that those of least saliency come after the ones that are left.
+    /// Reorders the first `before` columns so that those of least saliency come after the remaining ones.
     fn move_least_to_the_end(&mut self, before: usize) {
         let rows = self.weights.ncols();
         let saliency = |at: usize| {
@@ -129,7 +129,7 @@ impl<'a> Elimination<'a> {
         let columns = &self.columns;
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(columns[b.1].cmp(&columns[a.1])));
         let mut least: Vec<usize> = ranked.iter().take(before - self.left).map(|r| r.1).collect();
-        // From the last one on, so that no place is taken by one that is yet to move.
+        // Starts from the last, so that no column moves to a place that another one has yet to leave.
         least.sort_unstable();
         for (at, to) in least.into_iter().rev().zip((self.left..before).rev()) {
             if at == to {
@@ -146,7 +146,7 @@ impl<'a> Elimination<'a> {
     }
 }
 
-/// Drops columns until `count` are left, and returns these, rising.
+/// Drops columns until `count` remain, and returns these in ascending order.
 fn kept_columns(inverse: &Mat<f64>, weights: Mat<f64>, count: usize) -> Option<Vec<usize>> {
     let most = weights.nrows() - count;
     let step = most.div_ceil(STAGES);

@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use crate::train::TrainError;
 
-/// Calibration that cannot be made.
+/// Reason why a model cannot be calibrated.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
@@ -40,7 +40,7 @@ pub enum CalibrateError {
         /// Path of the parameter.
         name: String,
     },
-    /// A layer whose inputs are not seen.
+    /// A layer whose inputs cannot be recorded.
     #[error(
         "parameter {name}: its inputs cannot be recorded; expected a Linear layer, or a convolution with one group, of \
          burn_sparse::nn that the calibration batches pass through"
@@ -58,13 +58,13 @@ pub enum CalibrateError {
         name: String,
         /// First block that uses it.
         first: usize,
-        /// Another one.
+        /// Another block that uses it.
         second: usize,
     },
-    /// Reconstruction of a model that is not cut into blocks.
+    /// Reconstruction of a model that is not split into blocks.
     #[error("blocks can only be reconstructed if `Blocks::features` returns what they put out")]
     NoFeatures,
-    /// A convolution that is to become integers.
+    /// A convolution whose weights are to be rounded to integers.
     #[error("parameter {name}: only the weights of linear layers become integers")]
     Integers {
         /// Path of the parameter.

@@ -8,7 +8,7 @@ use faer::linalg::triangular_solve::{
 use faer::prelude::*;
 use faer::{Mat, MatMut, Par};
 
-/// Returns how products and factorizations share their work: among rayon's threads, where there are threads.
+/// Returns the parallelism of products and factorizations: rayon's threads, where threads are available.
 pub(super) fn threads() -> Par {
     #[cfg(not(target_family = "wasm"))]
     return Par::rayon(0);
@@ -25,7 +25,7 @@ pub(super) struct Damped {
     pub(super) matrix: Mat<f64>,
     /// Its factor.
     pub(super) factor: Factor,
-    /// Share of the mean of the diagonal that was added.
+    /// Share of the mean of the diagonal that was added to the diagonal.
     pub(super) damp: f64,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct Damped {
 const LEAST: f64 = 1e-8;
 
 impl Damped {
-    /// Adds `damp` times the mean of the diagonal, and ten times as much until the matrix is positive definite. A matrix of
-    /// zeros becomes the identity: without any input, all weights are equally good.
+    /// Adds `damp` times the mean of the diagonal to it, with `damp` multiplied by ten until the matrix is positive definite. A
+    /// matrix of zeros becomes the identity: without any input, all weights are equally good.
     pub(super) fn new(gram: &Mat<f64>, damp: f64, par: Par) -> Self {
         let n = gram.nrows();
         let mean = (0..n).map(|i| gram[(i, i)]).sum::<f64>() / n.max(1) as f64;
@@ -58,7 +58,7 @@ impl Damped {
         }
     }
 
-    /// Returns the part of the damped matrix that belongs to these columns; its lower half, above which there are zeros.
+    /// Returns the lower half of the damped matrix of these columns, with zeros above the diagonal.
     pub(super) fn part(&self, columns: &[usize]) -> Mat<f64> {
         let mut part = Mat::zeros(columns.len(), columns.len());
         for (at, &col) in columns.iter().enumerate() {
@@ -70,19 +70,19 @@ impl Damped {
     }
 }
 
-/// Returns the rows of `U`, with `Uᵀ U = H⁻¹` and `U` upper triangular: its diagonal is the saliency of a weight when all
-/// columns before it are fixed.
+/// Returns the rows of `U`, with `Uᵀ U = H⁻¹` and `U` upper triangular: `(w / Uⱼⱼ)²` is the saliency of a weight of
+/// column `j` when all columns before it are fixed.
 pub(super) fn upper_factor_of_inverse(matrix: &Mat<f64>, par: Par) -> Vec<Vec<f64>> {
     let n = matrix.nrows();
     // With J the reversal of rows, J H J = L Lᵀ gives H⁻¹ = (J L⁻ᵀ J)(J L⁻¹ J) = Uᵀ U with U = J L⁻¹ J, which is upper
     // triangular: no inverse is factored, which would square the error.
-    // The factorization reads the lower half, and so does this of a symmetric matrix.
+    // The factorization reads only the lower half, and so does this reversal of a symmetric matrix.
     let reversed = Mat::from_fn(n, n, |i, j| matrix[(n - 1 - j, n - 1 - i)]);
     let factor = Factor::new(reversed, par);
     let inverse = factor.map(|factor| factor.inverse_lower(par));
     let value = |i: usize, j: usize| match &inverse {
         Some(inverse) if j >= i => inverse[(n - 1 - i, n - 1 - j)],
-        // Reversed rows can only fail where rounding decides; their diagonal stands in.
+        // The reversed matrix fails to factor only because of rounding errors; its diagonal is used instead.
         None if i == j => matrix[(i, i)].sqrt().recip(),
         _ => 0.0,
     };

@@ -23,33 +23,33 @@ struct DenseInputs {
     sum: Vec<f64>,
     /// `Σ x (y - x)ᵀ`.
     products: Mat<f64>,
-    /// The last tokens' part of it.
+    /// Part of `products` from the last tokens.
     part: Mat<f32>,
 }
 
 /// Means over the inputs of a layer.
 pub(super) struct Moments {
-    /// `E x xᵀ`, less the means if they are removed.
+    /// `E x xᵀ`, minus the product of the means if centered.
     pub(super) second: Mat<f64>,
     /// `E x`.
     pub(super) mean: Vec<f64>,
-    /// How far the dense model's inputs are away, if they were recorded.
+    /// Deviation of the dense model's inputs, if they were recorded.
     pub(super) dense: Option<Deviation>,
 }
 
-/// Means of the differences of the dense model's inputs `y` from the pruned model's `x`.
+/// Means of the differences between the dense model's inputs `y` and the pruned model's `x`.
 pub(super) struct Deviation {
-    /// `E x (y - x)ᵀ`, less the product of the means if they are removed.
+    /// `E x (y - x)ᵀ`, minus the product of the means if centered.
     pub(super) second: Mat<f64>,
     /// `E (y - x)`.
     pub(super) mean: Vec<f64>,
 }
 
-/// Tokens that are added at a time: few enough that sums over them keep five digits in `f32`.
+/// Number of tokens that are added at a time: few enough that sums over them keep five digits in `f32`.
 const CHUNK: usize = 1024;
 
 impl Gram {
-    /// Starts sums over `inputs` features; with `dense`, also those against the dense model's inputs.
+    /// Starts sums over `inputs` features; with `dense`, also the sums that compare them with the dense model's inputs.
     pub(super) fn new(inputs: usize, dense: bool) -> Self {
         let square = || Mat::zeros(inputs, inputs);
         let dense = dense.then(|| DenseInputs {
@@ -93,8 +93,8 @@ impl Gram {
         }
     }
 
-    /// Returns the means. With `centered`, second moments are those around the means: what a layer with a bias needs, whose
-    /// bias makes up for any constant.
+    /// Returns the means. With `centered`, second moments are taken about the means, as a layer with a bias needs: its bias
+    /// absorbs any constant.
     pub(super) fn moments(&self, centered: bool) -> Moments {
         let n = self.inputs;
         let scale = 1.0 / self.tokens.max(1) as f64;
@@ -121,8 +121,8 @@ impl Gram {
 impl DenseInputs {
     /// Adds the pruned model's inputs `x` and the dense model's `y`, a column for each token.
     ///
-    /// Differences are small, and so is what their products lose in `f32`, which takes half the time of `f64`; nothing solves
-    /// by this matrix.
+    /// Differences are small, and so are the rounding errors of their products in `f32`, which takes half the time of `f64`; no
+    /// system is solved with this matrix.
     fn add(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
         let away = y - x;
         add_columns(&mut self.sum, away.as_ref());

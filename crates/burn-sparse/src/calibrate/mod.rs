@@ -1,17 +1,17 @@
-//! One-shot pruning by the inputs of layers, with repair of what is kept.
+//! One-shot pruning by the inputs of layers, with repair of the kept weights.
 //!
-//! A magnitude does not know how large the input is that a weight is multiplied with, nor which other weights could do its
-//! work. [`Plan::calibrate`](crate::prune::Plan::calibrate) records the inputs while batches run through the model, ranks
-//! weights by them ([`Saliency`]), and gives the weights that are kept the values with which the layer's outputs change
-//! least. The rows of a Shfl-BW, vector-wise or block-wise group share their kept columns, so that one Cholesky
-//! factorization repairs all of them exactly; rows that choose on their own are selected by the sweep of SparseGPT and then
-//! solved one by one.
+//! A magnitude does not tell how large the input is that a weight is multiplied with, nor which other weights could replace it.
+//! [`Plan::calibrate`](crate::prune::Plan::calibrate) records the inputs while batches run through the model, ranks weights by
+//! them ([`Saliency`]), and sets the kept weights to the values that change the layer's outputs least. The rows of a Shfl-BW,
+//! vector-wise or block-wise group share their kept columns, so that one Cholesky factorization repairs all of them exactly;
+//! rows that choose columns independently are selected by the sweep of SparseGPT and then solved one by one.
 //!
-//! Optionally rounds kept weights to 8 or 4 bits ([`CalibrateConfig::with_values`]), each making up for the rounding of those
-//! before it (GPTQ), also without pruning ([`Plan::keeping_all`](crate::prune::Plan::keeping_all)), or trains the kept weights of
-//! each block together, for some steps, to the dense block's output: least squares repairs one layer at a time.
+//! Optionally, calibration rounds kept weights to 8 or 4 bits ([`CalibrateConfig::with_values`]), each compensating for the
+//! rounding of those before it (GPTQ), also without pruning ([`Plan::keeping_all`](crate::prune::Plan::keeping_all)), or trains
+//! the kept weights of each block together for some steps to match the dense block's output, where least squares repairs one
+//! layer at a time.
 //!
-//! [`Blocks`] tells how the model runs block by block, or in one: [`Whole`], which has an example.
+//! [`Blocks`] describes how the model runs block by block; [`Whole`], which has an example, runs it as one block.
 
 mod blocks;
 mod calibrated;

@@ -13,11 +13,11 @@ use super::saliency::rank_within_rows;
 use super::sweep::{sweep, width};
 use super::{CalibrateConfig, Saliency};
 
-/// Relative effort of a row order search: the last thousandth of the score that a full search keeps changes no model's metric
-/// by more than its seeds do, and takes two thirds of the time.
+/// Relative effort of a row order search: a full search spends two thirds of its time on the last thousandth of the kept score,
+/// which changes no model's metric by more than the seed does.
 const EFFORT: f64 = 0.3;
 
-/// A weight and what it shall become.
+/// A weight and how to prune it.
 pub(super) struct Task<'a> {
     /// `[cols, rows]`: a column for each row of the weight's matrix.
     pub(super) weights: Mat<f64>,
@@ -80,9 +80,9 @@ impl Task<'_> {
         Ok(Solution { weights, bias, projection, scales, masked, left })
     }
 
-    /// Returns the dense weights whose outputs are to be met: those of the layer, moved so that its outputs on the pruned
-    /// model's inputs come closer to those of the dense model. With share `s`, pruned inputs `x` and dense inputs `y` the
-    /// least squares of `Vᵀ x ≈ Wᵀ (s y + (1 - s) x)` is `V = W + s (H + λI)⁻¹ E x (y - x)ᵀ W`.
+    /// Returns the dense weights whose outputs are the target: those of the layer, adjusted so that its outputs on the pruned
+    /// model's inputs come closer to those of the dense model. With share `s`, pruned inputs `x` and dense inputs `y`, the
+    /// least-squares solution of `Vᵀ x ≈ Wᵀ (s y + (1 - s) x)` is `V = W + s (H + λI)⁻¹ E x (y - x)ᵀ W`.
     fn target(&self, moments: &Moments, damped: &Damped) -> Mat<f64> {
         let share = self.config.toward_dense();
         let Some(away) = moments.dense.as_ref().filter(|_| self.config.needs_dense()) else {
@@ -112,7 +112,7 @@ impl Task<'_> {
         if !self.config.repair() || self.config.score() != Saliency::Obs {
             return Ok(first);
         }
-        // What was dropped changes what the others are worth: from here on, columns make up for each other.
+        // Dropping weights changes the saliency of the others: from here on, columns compensate for each other.
         match self.pattern {
             Pattern::VectorWise { vector, .. } | Pattern::ShflBw { vector, .. } => {
                 let identity = RowOrder::identity(rows);
@@ -131,7 +131,7 @@ impl Task<'_> {
         }
     }
 
-    /// Returns the bias with which the mean of the outputs is that of the target.
+    /// Returns the bias for which the mean of the outputs equals that of the target.
     fn repaired_bias(&self, bias: &[f64], repaired: &Mat<f64>, moments: &Moments) -> Vec<f64> {
         let share = match self.config.needs_dense() {
             true => self.config.toward_dense(),

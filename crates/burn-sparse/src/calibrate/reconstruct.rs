@@ -1,4 +1,4 @@
-//! Reconstruction of a block: its kept weights are trained together to the dense block's output.
+//! Reconstruction of a block: its kept weights are trained together to match the dense block's output.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -17,8 +17,8 @@ use crate::prune::Plan;
 /// Learning rate of AdamW at the start; it falls to zero linearly.
 const LEARNING_RATE: f64 = 1e-3;
 
-/// Trains the weights of a block, of those in the plan at `indices`, and their biases, with the masks that were found, and
-/// writes the new values to `found` and to the walk's model. Values that are no better are dropped.
+/// Trains the weights of a block, at `indices` in the plan, and their biases, under the masks that were found, and writes the
+/// new values to `found` and to the walk's model. Values that do not lower the error are discarded.
 pub(super) fn reconstruct<M: Module, B: Blocks<M>>(
     plan: &Plan,
     block: usize,
@@ -85,7 +85,7 @@ fn squares(tensor: Tensor<3>) -> f64 {
     floats(data).into_iter().map(|value| f64::from(value).powi(2)).sum()
 }
 
-/// Makes all parameters constants but these.
+/// Makes all parameters except these constant.
 struct Only<'a>(&'a BTreeSet<String>);
 
 impl MapParams for Only<'_> {

@@ -41,7 +41,7 @@ pub(super) fn least_squares(damped: &Damped, target: &Mat<f64>, mask: &Mask) -> 
     repaired
 }
 
-/// Returns the rows of a mask in sets that keep the same columns.
+/// Partitions the rows of a mask into sets that keep the same columns.
 pub(super) fn sharing(mask: &Mask) -> Vec<Vec<usize>> {
     let mut sets: BTreeMap<&[u64], Vec<usize>> = BTreeMap::new();
     for row in 0..mask.rows() {
@@ -58,7 +58,7 @@ pub(super) fn masked(target: &Mat<f64>, mask: &Mask) -> Mat<f64> {
     })
 }
 
-/// Returns the mean squared difference of the outputs of `weights` and `target`, in all rows together: `tr(Dᵀ H D)`.
+/// Returns the mean squared difference of the outputs of `weights` and `target`, over all rows: `tr(Dᵀ H D)`.
 pub(super) fn output_error(gram: &Mat<f64>, weights: &Mat<f64>, target: &Mat<f64>) -> f64 {
     let difference = weights - target;
     let product = gram * &difference;

@@ -1,4 +1,4 @@
-//! Rounding of kept weights to integers, each making up for the rounding of those before it.
+//! Rounding of kept weights to integers, each compensating for the rounding of those before it.
 
 use burn_sparse_pattern::Mask;
 use burn_sparse_pattern::format::{Integers, Scales};
@@ -8,9 +8,9 @@ use rayon::prelude::*;
 use super::factor::{Damped, threads, upper_factor_of_inverse};
 use super::repair::sharing;
 
-/// Rounds the weights on `mask` as GPTQ does (Frantar et al., ICLR 2023, Algorithm 1): column after column, and before the next
-/// one the weights behind take the values of least squares, given those that are integers already. A block's scale is chosen when
-/// it is reached, for what its weights are then.
+/// Rounds the weights on `mask` as GPTQ does (Frantar et al., ICLR 2023, Algorithm 1): column by column, and before the next
+/// one, the weights after it take the values of least squares, given those that are already integers. A block's scale is chosen
+/// when the block is reached, for the values of its weights at that time.
 ///
 /// `weights` is `[cols, rows]`, and zero where the mask drops weights; the scales are those of a packed or of a dense matrix.
 pub(super) fn rounded(
@@ -75,7 +75,7 @@ impl Kept {
                 *scale = self.integers.scale(&values);
             }
             let integer = self.integers.rounding(*scale).integer(values[at] as f32);
-            // As it is computed wherever it is read.
+            // Computed as wherever the value is read.
             let rounded = f64::from(f32::from(integer) * *scale);
             let off = (values[at] - rounded) / self.upper[at][at];
             for (value, u) in values[at..].iter_mut().zip(&self.upper[at][at..]) {
@@ -100,7 +100,7 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    /// Second moments of inputs that depend on each other.
+    /// Second moments of correlated inputs.
     fn moments(n: usize) -> Damped {
         let x = Mat::from_fn(4 * n, n, {
             let noise = noise(4 * n * n, 1);
@@ -142,7 +142,7 @@ mod tests {
                             let integer =
                                 integers.rounding(scale).integer(weights[(col, row)] as f32);
                             nearest[(col, row)] = f64::from(f32::from(integer) * scale);
-                            // Rounded again, a value is itself.
+                            // Rounding a value again does not change it.
                             let value = found[(col, row)] as f32;
                             let integer = scales.rounding(row, col).integer(value);
                             assert_eq!(f32::from(integer) * scales.at(row, col), value);

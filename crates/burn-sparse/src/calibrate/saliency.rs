@@ -4,7 +4,7 @@ use super::Saliency;
 use super::factor::{Damped, threads};
 
 impl Saliency {
-    /// Scores all weights, `[cols, rows]`; returned row by row.
+    /// Scores all weights, `[cols, rows]`; returns the scores row by row.
     pub(super) fn scores(self, weights: &Mat<f64>, damped: &Damped, second: &Mat<f64>) -> Vec<f32> {
         let n = weights.nrows();
         let factors: Vec<f64> = match self {
@@ -27,7 +27,7 @@ impl Saliency {
     }
 }
 
-/// Replaces scores by their rank within their row, so that every row keeps as many.
+/// Replaces scores by their rank within their row, so that every row keeps the same number.
 pub(super) fn rank_within_rows(scores: &mut [f32], cols: usize) {
     for row in scores.chunks_exact_mut(cols) {
         let mut rising: Vec<usize> = (0..cols).collect();

@@ -22,23 +22,26 @@ use super::{
 use crate::prune::{Plan, PlannedWeight};
 
 impl Plan {
-    /// Prunes a model in one shot by the inputs that its layers get from `batches`, and repairs the weights that are kept.
+    /// Prunes a model in one shot by the inputs that its layers get from `batches`, and repairs the kept weights.
     ///
-    /// Layers are pruned in the order of the forward pass, each by what the pruned layers before it put out. For the inputs
-    /// `x` of a layer, `H`, the mean of `x xᵀ`, is summed in `f64`; weights are ranked, the pattern is projected onto the
-    /// scores, and kept weights get the values of least squares, `H[K, K]⁻¹ H[K, :] w` (see [`CalibrateConfig`]). Layers
-    /// with a bias use the covariance instead of `H`, and their bias makes up for the means.
+    /// Layers are pruned in the order of the forward pass, each using the outputs of the pruned layers before it. `H`, the mean
+    /// of `x xᵀ` over the inputs `x` of a layer, is summed in `f64`; weights are ranked, the scores are projected onto the
+    /// pattern, and kept weights take the values of least squares, `H[K, K]⁻¹ H[K, :] w` (see [`CalibrateConfig`]). Layers with
+    /// a bias use the covariance instead of `H`, and their bias compensates for the means.
     ///
     /// Runs every block once for each distinct input of its layers, up to that input, and once more for the input of the next
-    /// block; the dense block, if the repair aims at its outputs, once. Memory: the states of all batches between two blocks,
-    /// `H` of one input, up to 1 GiB of inputs of the dense block, and two copies of the model.
+    /// block. If the repair aims at the dense outputs, runs the dense block once, or more often if its inputs exceed 1 GiB.
+    /// Memory: the states of all batches between two blocks, `H` of one input, those inputs of the dense block, and two copies
+    /// of the model.
     ///
     /// The plan must prune before the first step, without a ramp. `model` must not be under autodiff: use `model.valid()`.
     /// `on_step` is called after each weight, and after each block that is reconstructed.
     ///
     /// # Errors
-    /// Returns an error before anything runs when the configuration is out of range, a weight has a ramp, there are no batches,
-    /// or a planned weight is not in a layer whose inputs can be recorded; later when inputs or weights are not finite.
+    /// Returns an error before anything is pruned when the configuration is out of range, a weight has a ramp or a global
+    /// distribution, there are no batches, or a planned weight is in two blocks, in a layer whose inputs cannot be recorded, or
+    /// in a convolution that would be rounded to integers; later when inputs or weights are not finite, or a block to be
+    /// reconstructed has no features.
     pub fn calibrate<M: Module, B: Blocks<M>>(
         &self,
         model: &M,
@@ -149,7 +152,7 @@ impl Plan {
                 error_masked: solution.masked,
                 error: solution.left,
                 damp: damped.damp,
-                // The factorization is shared; the first weight of the site pays for it.
+                // The factorization is shared; its time counts for the first weight of the site.
                 seconds: started.elapsed().as_secs_f64() + std::mem::take(&mut shared),
             };
             tracing::debug!(name, error = weight.error, damp = weight.damp, "calibrated");
@@ -206,7 +209,7 @@ impl Plan {
     }
 }
 
-/// Returns the values of a weight and of its bias in the order in which the layer stores them, by path.
+/// Returns the values of a weight and of its bias in the layer's storage order, by path.
 fn stored(name: &str, view: &View, solution: &Solution) -> BTreeMap<String, Vec<f32>> {
     let (rows, cols) = (view.rows(), view.cols());
     let matrix: Vec<f32> =

@@ -15,11 +15,11 @@ use crate::prune::Plan;
 pub(super) struct Site {
     /// Indices in the plan.
     pub(super) weights: Vec<usize>,
-    /// Weight by which the inputs are recorded.
+    /// Weight for which the inputs are recorded.
     pub(super) recorded: ParamId,
     /// `true` if the layers have a bias.
     pub(super) bias: bool,
-    /// Number of inputs that a batch has: more than one if a layer runs several times.
+    /// Number of inputs per batch: more than one if a layer runs several times.
     pub(super) reads: usize,
     /// Number of elements of the first batch's inputs.
     pub(super) size: usize,
@@ -28,7 +28,7 @@ pub(super) struct Site {
 /// Finds the sites of every block, by running one batch.
 ///
 /// # Errors
-/// Returns an error that names a planned weight whose inputs are not seen, or that two blocks use.
+/// Returns an error that names a planned weight whose inputs cannot be recorded, or that two blocks use.
 pub(super) fn sites<M: Module, B: Blocks<M>>(
     plan: &Plan,
     model: &M,
@@ -80,7 +80,7 @@ pub(super) fn sites<M: Module, B: Blocks<M>>(
     }
 }
 
-/// Returns the name of the bias beside a weight.
+/// Returns the name of the bias that belongs to a weight.
 pub(super) fn bias_of(weight: &str) -> String {
     match weight.rsplit_once('.') {
         Some((layer, _)) => format!("{layer}.bias"),
@@ -88,7 +88,7 @@ pub(super) fn bias_of(weight: &str) -> String {
     }
 }
 
-/// Returns an input as rows of as many columns as the weight's matrix has, in parts.
+/// Returns an input in parts, as rows with a value for each column of the weight's matrix.
 pub(super) fn rows(input: &LayerInput) -> Vec<Vec<f32>> {
     match &input.values {
         InputValues::Tokens(tokens) => vec![floats(tokens.clone().into_data())],
@@ -105,7 +105,7 @@ pub(super) fn rows(input: &LayerInput) -> Vec<Vec<f32>> {
 }
 
 pub(super) fn floats(data: burn::tensor::TensorData) -> Vec<f32> {
-    // A conversion to `f32` has the type that is asked for.
+    // After the conversion, the data has the requested type, `f32`.
     data.convert::<f32>().try_into_vec().unwrap_or_default()
 }
 

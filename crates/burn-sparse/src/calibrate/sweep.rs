@@ -1,4 +1,4 @@
-//! Selection of single weights while those behind them make up for what was dropped.
+//! Selection of single weights, while later ones compensate for the dropped ones.
 
 use burn_sparse_pattern::{Mask, Pattern, PatternError};
 use faer::Mat;
@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::factor::{Damped, threads, upper_factor_of_inverse};
 
-/// Returns the columns that are selected together: those that share a budget, or a run of them if the whole matrix does.
-/// `None` for patterns whose rows do not choose on their own.
+/// Returns the number of columns that are selected together: those that share a budget, or a run of columns if the whole matrix
+/// shares one. `None` for patterns whose rows do not choose independently.
 pub(super) fn width(pattern: Pattern) -> Option<usize> {
     match pattern {
         Pattern::Unstructured {} => Some(128),
@@ -17,8 +17,8 @@ pub(super) fn width(pattern: Pattern) -> Option<usize> {
 }
 
 /// Chooses kept weights by the sweep of SparseGPT (Frantar and Alistarh, ICML 2023, Algorithm 1): from the first block of
-/// columns to the last, the weights of least saliency are dropped, and all weights behind make up for it before the next
-/// block is chosen. Every block keeps as many weights as in `first`: each row its own number if `by_row`.
+/// columns to the last, the weights of least saliency are dropped, and all later weights compensate for them before the next
+/// block is chosen. Every block keeps as many weights as in `first`, and if `by_row`, so does each of its rows.
 ///
 /// `target` is `[cols, rows]`.
 ///

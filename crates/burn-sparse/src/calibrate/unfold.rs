@@ -1,8 +1,7 @@
 use burn_sparse_kernels::Window;
 
-/// Returns the windows that a convolution takes of an image `[channels, height, width]`, one row for each pixel of the
-/// output; columns are kernel by channels with the channel varying fastest, as in
-/// [`View::Conv`](burn_sparse_pattern::format::View::Conv).
+/// Returns the windows of an image `[channels, height, width]` that a convolution reads, one row for each output pixel; columns
+/// are kernel by channels with the channel varying fastest, as in [`View::Conv`](burn_sparse_pattern::format::View::Conv).
 pub(super) fn unfold(
     image: &[f32],
     [channels, height, width]: [usize; 3],

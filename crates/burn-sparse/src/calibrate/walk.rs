@@ -13,13 +13,13 @@ pub(super) struct Walk<'a, M, B: Blocks<M>> {
     pub(super) config: &'a CalibrateConfig,
     pub(super) dense: &'a M,
     pub(super) pruned: M,
-    /// The dense model beside it, if the repair aims at its outputs.
+    /// Dense model at the same position, if the repair aims at its outputs.
     pub(super) beside: Option<DenseModel<'a, M, B>>,
     pub(super) states: Vec<B::State>,
 }
 
 impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
-    /// Sums over the inputs of the first of `sites`, the sites of a block that are left, in one pass through it.
+    /// Sums over the inputs of the first of `sites`, the remaining sites of a block, in one pass through the block.
     pub(super) fn record(&mut self, block: usize, sites: &[Site]) -> Gram {
         let dense = self.beside.as_mut().map(|beside| beside.inputs(block, sites));
         let mut gram: Option<Gram> = None;
@@ -39,11 +39,11 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
         gram.unwrap_or_else(|| Gram::new(0, false))
     }
 
-    /// Returns what a site reads of one state in the pruned model.
+    /// Returns the inputs of a site for one state in the pruned model.
     fn inputs(&self, block: usize, site: &Site, state: &B::State) -> Vec<LayerInput> {
         let run = || self.blocks.run(&self.pruned, block, state);
         record_first(site.recorded, site.reads, run).unwrap_or_else(|| {
-            // This batch takes more steps than the first one.
+            // This batch has more inputs than the first one.
             record_inputs([site.recorded].into(), run).1
         })
     }
@@ -53,8 +53,8 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
         states.iter().map(|state| features(self.blocks, state)).collect()
     }
 
-    /// Returns the outputs that a block aims at: those of the dense block, on the states of the pruned and of the dense model
-    /// by the share of each.
+    /// Returns the target outputs of a block: those of the dense block on the states of the pruned and of the dense model,
+    /// weighted by their shares.
     pub(super) fn targets(&mut self, block: usize) -> Result<Vec<Tensor<3>>, CalibrateError> {
         let Self { blocks, dense, config, .. } = *self;
         let own = |state: &B::State| features(blocks, &blocks.run(dense, block, state));
@@ -69,7 +69,7 @@ impl<M: Module, B: Blocks<M>> Walk<'_, M, B> {
         self.states.iter().enumerate().map(target).collect()
     }
 
-    /// Runs a block that is done.
+    /// Runs a finished block to get the next states.
     pub(super) fn advance(&mut self, block: usize) {
         for state in &mut self.states {
             *state = self.blocks.run(&self.pruned, block, state);

@@ -13,8 +13,7 @@ impl<M: Module> Pruned<M> {
     /// Saves the model as a packed checkpoint. Writing is atomic, and refuses a weight that violates its pattern.
     ///
     /// # Errors
-    /// Returns an error when a weight violates its pattern or the file cannot be written; an
-    /// existing file stays intact then.
+    /// Returns an error when a weight violates its pattern or the file cannot be written; an existing file is left intact.
     pub fn save(&self, path: impl AsRef<FilePath>) -> Result<(), CheckpointError> {
         self.checkpoint().write(path, Format::Packed)
     }
@@ -22,7 +21,7 @@ impl<M: Module> Pruned<M> {
     /// Returns the parameters of the model as a checkpoint, with the plan as its provenance.
     pub fn checkpoint(&self) -> Checkpoint {
         let mut reader = Reader::default();
-        // Running statistics are updated on read, which visiting them is not.
+        // Running statistics are updated when read, but visiting does not read them.
         let _ = self.model().valid();
         // Without masks, so that every parameter has the path and layer of the plain model.
         visit_params(&self.model().clone().materialize(), &mut reader);
@@ -127,7 +126,7 @@ impl VisitParams for Reader {
 
 struct Writer<'a> {
     entries: &'a BTreeMap<String, Entry>,
-    /// `true` to write also what has a form of its own, packed or as integers, as dense floats.
+    /// `true` to also write packed and integer weights, as dense floats.
     all: bool,
 }
 

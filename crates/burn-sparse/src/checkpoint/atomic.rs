@@ -6,7 +6,7 @@ use std::path::Path;
 /// whole new one.
 ///
 /// # Errors
-/// Returns an error when the file cannot be written; an existing file stays intact then.
+/// Returns an error when the file cannot be written; an existing file is left intact.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_atomically(path, |file| file.write_all(bytes))
 }
@@ -14,8 +14,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// As [`write_atomically`], with content written by `fill`.
 ///
 /// # Errors
-/// Returns an error when `fill` fails or the file cannot be written; an existing file stays intact
-/// then.
+/// Returns an error when `fill` fails or the file cannot be written; an existing file is left intact.
 pub fn replace_atomically(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
@@ -28,7 +27,7 @@ pub fn replace_atomically(
     Ok(())
 }
 
-/// Gives the file the permissions of ordinary files: temporary files are private by default.
+/// Gives the file the permissions of ordinary files, since temporary files are private by default.
 #[cfg(unix)]
 fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();

@@ -24,7 +24,7 @@ pub struct Checkpoint {
     pub(super) provenance: Provenance,
 }
 
-/// How the parameters of a checkpoint were made.
+/// How the parameters of a checkpoint were produced.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Provenance {
     pub(super) recipe: Option<String>,
@@ -88,7 +88,7 @@ pub enum Format {
 }
 
 impl Checkpoint {
-    /// Makes a checkpoint of parameters by path, without provenance.
+    /// Creates a checkpoint from parameters by path, without provenance.
     pub fn from_entries(entries: BTreeMap<String, Entry>) -> Self {
         Self { entries, provenance: Provenance::default() }
     }
@@ -130,7 +130,7 @@ impl Checkpoint {
         patterns.join(",")
     }
 
-    /// Returns the share of zeros of all packed weights.
+    /// Returns the share of zeros in all packed weights.
     pub fn sparsity(&self) -> f64 {
         let (mut all, mut kept) = (0, 0);
         for (_, entry) in self.packed() {
@@ -140,13 +140,13 @@ impl Checkpoint {
         if all == 0 { 0.0 } else { (all - kept) as f64 / all as f64 }
     }
 
-    /// Sets the type of the values in the file, and rounds them. 16-bit types halve it.
+    /// Sets the type of the values in the file, and rounds the values to it. 16-bit types halve the file.
     ///
-    /// In 8 bits, the weights of linear layers, 2D convolutions and embeddings, pruned or not, are integers with a scale for every
-    /// output or token, chosen by least squares; the CPU multiplies them with inputs in 8 bits, but for convolutions, which run in
-    /// floats. In 4 bits, those of linear layers are one of sixteen levels, with a scale for 32 to 256 neighbouring inputs;
-    /// convolutions, embeddings, and heads tied to them, are in 8 bits. Other parameters stay as they are, and so do values in
-    /// fewer bits.
+    /// In 8 bits, the weights of linear layers, 2D convolutions and embeddings, pruned or not, are integers with a scale for
+    /// every output or token, chosen by least squares; the CPU multiplies them with inputs in 8 bits, except in convolutions,
+    /// which run in floats. In 4 bits, the weights of linear layers take one of sixteen levels, with a scale for 32 to 256
+    /// neighbouring inputs; convolutions, embeddings, and heads tied to embeddings stay in 8 bits. Other parameters are not
+    /// changed, nor are values that already have fewer bits.
     ///
     /// # Errors
     /// Returns an error when a value would become infinite, or is not finite and would become an
@@ -159,8 +159,8 @@ impl Checkpoint {
         }
     }
 
-    /// Rounds the matrices of linear layers to multiples of these scales, by path: those that
-    /// [`Calibrated::scales`](crate::calibrate::Calibrated::scales) found, whose values are such already.
+    /// Rounds the matrices of linear layers to multiples of these scales, by path: the scales from
+    /// [`Calibrated::scales`](crate::calibrate::Calibrated::scales), for which the values are such multiples already.
     ///
     /// # Errors
     /// Returns an error when there is no such matrix, or its size differs.
@@ -224,7 +224,7 @@ impl Checkpoint {
             true => Ok(()),
             false => Err(CheckpointError::NotFinite { name: name.into() }),
         };
-        // Values that are rounded already stay as they are, to the bit, unless they take more bits.
+        // Values that are already rounded stay bitwise identical, unless they take more bits.
         let stays = |scales: Option<&Scales>, wanted: Integers| {
             scales.is_some_and(|scales| {
                 scales.integers() == wanted || scales.integers() == Integers::Int4

@@ -66,7 +66,7 @@ pub enum CheckpointError {
         /// Type.
         float: FloatType,
     },
-    /// A value that no integer stands for.
+    /// A value that no integer can represent.
     #[error("parameter {name}: holds NaN or infinity, which values of 8 or 4 bits cannot")]
     NotFinite {
         /// Path of the parameter.

@@ -28,7 +28,7 @@ impl Checkpoint {
         Self::read_source(path, file)
     }
 
-    /// Reads a file from any source, such as bytes in memory, like [`Self::read`]; errors call it `name`.
+    /// Reads a file from any source, such as bytes in memory, like [`Self::read`]; errors report it as `name`.
     ///
     /// # Errors
     /// Returns the same errors as [`Self::read`].
@@ -45,8 +45,7 @@ impl Checkpoint {
     /// Writes the file atomically: under a temporary name, synced, then renamed.
     ///
     /// # Errors
-    /// Returns an error when a weight violates its pattern or the file cannot be written; an
-    /// existing file stays intact then.
+    /// Returns an error when a weight violates its pattern or the file cannot be written; an existing file is left intact.
     pub fn write(&self, path: impl AsRef<Path>, format: Format) -> Result<(), CheckpointError> {
         let path = path.as_ref();
         let mut failure = None;

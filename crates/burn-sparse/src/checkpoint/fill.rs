@@ -8,9 +8,9 @@ use crate::params::{MapParams, Path, map_params, view_of};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Slot {
-    /// Path of the parameter, as in `layers.0.query.weight`.
+    /// Path of the parameter, such as `layers.0.query.weight`.
     pub name: String,
-    /// Type of its layer, as in `Linear`.
+    /// Type of its layer, such as `Linear`.
     pub layer: String,
     /// Shape in which the layer stores it; a `Linear` stores `[inputs, outputs]`.
     pub shape: Vec<usize>,
@@ -18,7 +18,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Returns the shape that PyTorch stores: `[outputs, inputs]` for the weight of a `Linear`, otherwise that of the model.
+    /// Returns the shape that PyTorch stores: `[outputs, inputs]` for the weight of a `Linear`, otherwise the model's shape.
     pub fn pytorch_shape(&self) -> Vec<usize> {
         match &self.view {
             Some(View::Linear { rows, cols }) => vec![*rows, *cols],
@@ -26,7 +26,7 @@ impl Slot {
         }
     }
 
-    /// Reorders values in PyTorch's orientation to that of the layer.
+    /// Reorders values from PyTorch's orientation to the layer's.
     pub fn from_pytorch(&self, values: Vec<f32>) -> Vec<f32> {
         match &self.view {
             Some(view @ View::Linear { .. }) => view.to_stored(&values),
@@ -34,7 +34,7 @@ impl Slot {
         }
     }
 
-    /// Reorders values in the orientation of the layer to PyTorch's.
+    /// Reorders values from the layer's orientation to PyTorch's.
     pub fn to_pytorch(&self, values: Vec<f32>) -> Vec<f32> {
         match &self.view {
             Some(view @ View::Linear { .. }) => view.to_matrix(&values),
@@ -43,7 +43,7 @@ impl Slot {
     }
 }
 
-/// Fills the float parameters of a model one at a time, so that no more than one exists twice. `read` returns the values in
+/// Fills the float parameters of a model one at a time, so that at most one is in memory twice. `read` returns the values in
 /// the orientation of the layer; the guide has an [example](crate::guide::pretrained_models).
 ///
 /// # Errors

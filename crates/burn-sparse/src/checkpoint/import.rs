@@ -12,7 +12,7 @@ use safetensors::tensor::TensorInfo;
 use super::{Checkpoint, CheckpointError, pytorch};
 use crate::params::{Parameter, parameters, view_of};
 
-/// Renames a module of a foreign file: `net.0=fc1`. An empty name, as in `head.scale=`, skips it.
+/// Renames a module of a foreign file: `net.0=fc1`. An empty new name, as in `head.scale=`, skips the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rename {
     from: String,

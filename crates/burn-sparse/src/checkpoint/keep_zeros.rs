@@ -8,9 +8,9 @@ use crate::prune::{Horizon, Plan, Pruning};
 use crate::train::Sparse;
 
 impl Checkpoint {
-    /// Loads the parameters into a model of the same architecture, under the fixed masks of the packed weights: dropped
-    /// weights stay zero and get no gradient (sparse transfer). Of `pruning` only the seed and the treatment of the
-    /// optimizer's state apply.
+    /// Loads the parameters into a model of the same architecture, under the fixed masks of the packed weights: dropped weights
+    /// stay zero and get no gradient (sparse transfer). Of `pruning`, only the seed and the treatment of the optimizer's state
+    /// apply.
     ///
     /// # Errors
     /// Returns an error when the parameters do not fit the model, or no weight is packed.

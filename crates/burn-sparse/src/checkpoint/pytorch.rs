@@ -16,7 +16,7 @@ pub(super) fn name_of(layer: &str, name: &str) -> String {
     }
 }
 
-/// Exports all parameters for PyTorch, with `bitmask` the packed matrices as bit masks.
+/// Exports all parameters for PyTorch; with `bitmask`, the packed matrices as bit masks.
 pub(super) fn export(
     entries: &BTreeMap<String, Entry>,
     bitmask: bool,

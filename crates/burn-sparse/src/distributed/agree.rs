@@ -1,4 +1,4 @@
-//! Lets all ranks fail together: none goes on without one that has stopped.
+//! Makes all ranks fail together: none continues after another has stopped.
 
 use std::fmt::Display;
 
@@ -40,7 +40,7 @@ impl Ranks {
         let mut own = None;
         let message = match self.is_first().then(lead) {
             None => Vec::new(),
-            // The mark is at the end: what goes before it, a whole model maybe, is not copied.
+            // The mark is at the end, so that the bytes before it, possibly a whole model, are not copied.
             Some(Ok(mut bytes)) => {
                 bytes.push(b'+');
                 bytes
@@ -62,8 +62,8 @@ impl Ranks {
     /// Checks that all ranks pass the same bytes.
     ///
     /// # Errors
-    /// Returns an error that names the lowest rank whose bytes are not those of rank 0, with this
-    /// reason; all ranks return it.
+    /// Returns an error that names the lowest rank whose bytes differ from those of rank 0, with this reason; all ranks return
+    /// it.
     pub fn require_equal(&self, bytes: &[u8], reason: &str) -> Result<(), RankFailed> {
         let all = self.gather(bytes);
         match all.iter().position(|there| *there != all[0]) {

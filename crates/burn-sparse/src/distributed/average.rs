@@ -1,4 +1,4 @@
-//! Averages gradients over ranks, as one flat run of numbers that is summed piece by piece.
+//! Averages gradients over ranks, as one flat array that is summed piece by piece.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,15 +9,15 @@ use burn::tensor::{Tensor, TensorData};
 use super::ranks::word;
 use super::{Ranks, UnlikeModels};
 
-/// Numbers that are summed in one call: 32 MB. Among many ranks smaller pieces would pay mostly for the latency of messages
+/// Number of values summed in one call: 32 MB. With many ranks, the latency of messages would dominate smaller pieces
 /// (`recipes/ranks/simulate.py`), and larger ones need more memory for their sums.
 const PIECE: usize = 8 << 20;
 
 impl Ranks {
-    /// Returns the gradients of the whole batch: the mean over all ranks, weighted by samples. A rank without samples gives no
-    /// gradients.
+    /// Returns the gradients of the whole batch: the mean over all ranks, weighted by samples. A rank without samples
+    /// contributes no gradients.
     ///
-    /// Packed weights have gradients for kept values only, so that no others are sent.
+    /// Packed weights have gradients only for kept values, so only those are sent.
     ///
     /// # Errors
     /// Returns an error when the ranks have different parameters; all ranks return it.
@@ -30,7 +30,7 @@ impl Ranks {
         if self.size() == 1 {
             return Ok(grads);
         }
-        // A parameter that the loss depends on nowhere has no gradient: zeros would let the optimizer decay it.
+        // A parameter on which no rank's loss depends has no gradient: given zeros, the optimizer would decay it.
         let mut present = Present::new(&grads);
         model.visit(&mut present);
         let shapes = present.shapes.finish();
@@ -101,7 +101,7 @@ impl ModuleVisitor for Flat<'_> {
         if self.present.next() != Some(&true) {
             return;
         }
-        // What a rank without samples has is no gradient of the batch, and may be NaN.
+        // A rank without samples has no gradient of the batch; its values may be NaN.
         match self.grads.remove::<D>(param.id).filter(|_| self.share > 0.0) {
             Some(grad) => {
                 let data = grad.into_data().convert::<f32>();
@@ -116,7 +116,7 @@ impl ModuleVisitor for Flat<'_> {
     }
 }
 
-/// Takes the gradients apart again.
+/// Splits the flat array into gradients again.
 struct Apart<'a> {
     present: std::slice::Iter<'a, bool>,
     values: &'a [f32],

@@ -5,11 +5,10 @@ use burn::tensor::Bytes;
 use super::{RankFailed, Ranks};
 
 impl Ranks {
-    /// Returns the model with the parameters of rank 0, their ids included: optimizer state is recorded by them.
+    /// Returns the model with the parameters of rank 0, including their ids, by which optimizer state is recorded.
     ///
     /// # Errors
-    /// Returns an error when the model of a rank has other parameters than that of rank 0; all
-    /// ranks return it.
+    /// Returns an error when the model of a rank has different parameters than that of rank 0; all ranks return it.
     pub fn broadcast<M: Module>(&self, model: M) -> Result<M, RankFailed> {
         if self.size() == 1 {
             return Ok(model);

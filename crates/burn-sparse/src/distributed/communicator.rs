@@ -3,7 +3,7 @@ use std::fmt::Debug;
 /// A group of processes that exchange messages, like an MPI communicator.
 ///
 /// All ranks make the same calls in the same order, and each call waits for all of them. A failure of the connection ends the
-/// process, which cannot go on without the others.
+/// process, which cannot continue without the others.
 pub trait Communicator: Debug + Send + Sync {
     /// Returns the number of this process, from 0.
     fn rank(&self) -> usize;

@@ -20,7 +20,7 @@ pub struct RankFailed {
 pub struct UnlikeModels {
     /// Lowest rank that differs from rank 0.
     pub rank: usize,
-    /// Number of its values.
+    /// Number of values on that rank.
     pub there: u64,
     /// Number of values on rank 0.
     pub first: u64,
@@ -39,7 +39,7 @@ pub enum MpiError {
         "this MPI library supports {found} only; burn-sparse calls it from any thread, one at a time (MPI_THREAD_SERIALIZED)"
     )]
     Threads {
-        /// Supported level of threads.
+        /// Supported level of threading.
         found: &'static str,
     },
 }

@@ -1,9 +1,9 @@
 //! Data-parallel training in several processes, on one machine or many.
 //!
 //! Every process, called a *rank*, holds the whole model and takes its share of every batch. The gradients of the shares are
-//! averaged before penalties, scores, masks, and clipping see them; so all ranks step alike, and their masks stay equal, which is
-//! compared after every update. A model [with ranks](crate::train::Sparse::with_ranks) does so in its optimizer step, in your loop
-//! and in burn-train's; [`Ranks::average`] and its siblings are the parts for other loops.
+//! averaged before penalties, scores, masks, and clipping use them, so that all ranks take the same steps and their masks stay
+//! equal, which is checked after every update. A model [with ranks](crate::train::Sparse::with_ranks) does this in its
+//! optimizer step, both in your own loop and in burn-train's; [`Ranks::average`] and related methods are for other loops.
 //!
 //! [`Ranks`] works over any [`Communicator`]; `Mpi` (feature `mpi`) is one.
 //!

@@ -11,7 +11,7 @@ use mpi::traits::{Communicator as _, CommunicatorCollectives, Root};
 
 use super::{Communicator, MpiError};
 
-/// Bytes of a broadcast in one call: MPI counts in 32 bits.
+/// Bytes broadcast in one call: MPI counts in 32 bits.
 const PIECE: usize = 1 << 30;
 
 /// How long a failed rank waits for the others to fail too.
@@ -19,16 +19,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All processes that `mpirun`, `srun`, or another launcher has started.
 ///
-/// Drop it on the thread that initialized it: that finalizes MPI, which waits for all ranks, or aborts all of them if this one is
-/// panicking. A rank that returns early leaves the others waiting: pass results that may be errors through
+/// Drop it on the thread that initialized it: dropping finalizes MPI, which waits for all ranks, or aborts all of them if this
+/// one is panicking. A rank that returns early leaves the others waiting: pass results that may be errors through
 /// [`Ranks::agree`](super::Ranks::agree), or call [`Self::abort`].
 pub struct Mpi {
     rank: usize,
     size: usize,
     world: SimpleCommunicator,
-    /// Communicator of its own, because ranks may fail between any calls of the others.
+    /// Separate communicator, because ranks may fail between any calls of the others.
     failed: SimpleCommunicator,
-    /// Receives sums; its lock is held during every call of MPI.
+    /// Receives sums; its lock is held during every MPI call.
     sums: Mutex<Vec<f32>>,
     /// Finalizes MPI after the communicators are dropped.
     _universe: Universe,
@@ -62,8 +62,8 @@ impl Mpi {
         Ok(Self { rank, size, world, failed, sums: Mutex::default(), _universe: universe })
     }
 
-    /// Returns the number of threads that each rank should have: the cores that this rank may use, divided among the ranks of
-    /// this machine that may use the same.
+    /// Returns the number of threads that each rank should have: the cores that this rank may use, divided among the ranks on
+    /// this machine that may use the same cores.
     pub fn threads(&self) -> usize {
         let machine = mpi::environment::processor_name().unwrap_or_default();
         // Where Linux's file does not exist, ranks of one machine share all cores.
@@ -130,7 +130,7 @@ impl Communicator for Mpi {
 
     fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let _held = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody sends nothing: Rust's pointer to an empty slice may be the address that means "in place" to MPI.
+        // Every rank sends at least one byte: Rust's pointer to an empty slice may be the address that means "in place" to MPI.
         let sent = [bytes, &[0]].concat();
         let mut counts = vec![0_i32; self.size()];
         self.world.all_gather_into(&(sent.len() as i32), counts.as_mut_slice());

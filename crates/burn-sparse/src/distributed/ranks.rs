@@ -45,8 +45,8 @@ impl Ranks {
         self.rank() == 0
     }
 
-    /// Returns this rank's share of a batch: the ranks' shares follow each other, and differ by one sample at most. It is empty
-    /// if there are more ranks than samples.
+    /// Returns this rank's share of a batch: the ranks' shares are consecutive, and their sizes differ by at most one sample.
+    /// Some are empty if there are more ranks than samples.
     pub fn share<'a, S>(&self, batch: &'a [S]) -> &'a [S] {
         &batch[self.range(batch.len())]
     }
@@ -79,7 +79,7 @@ impl Ranks {
         sum / all as f64
     }
 
-    /// Returns and resets the count of messages. Clones count together.
+    /// Returns and resets the message counts, which clones share.
     pub fn take_traffic(&self) -> Traffic {
         std::mem::take(&mut self.traffic())
     }
@@ -117,7 +117,7 @@ impl Ranks {
     }
 }
 
-/// Returns the number in these eight bytes of a message; 0 if it is shorter.
+/// Returns the number at eight-byte position `at` of a message; 0 if the message is shorter.
 pub(super) fn word(message: &[u8], at: usize) -> u64 {
     let bytes = message.get(8 * at..8 * at + 8).and_then(|bytes| bytes.try_into().ok());
     u64::from_le_bytes(bytes.unwrap_or_default())

@@ -8,8 +8,8 @@ use super::ranks::word;
 use crate::params::{MapParams, Path, VisitParams, map_params, visit_params};
 
 impl Ranks {
-    /// Returns the model with the mean of all ranks' running statistics of batch normalization, weighted by the samples of the
-    /// last step.
+    /// Returns the model with the running statistics of batch normalization averaged over all ranks, weighted by the samples of
+    /// the last step.
     pub fn average_statistics<M: Module>(&self, model: M, samples: usize) -> M {
         if self.size() == 1 {
             return model;
@@ -22,7 +22,7 @@ impl Ranks {
         let whole: u64 =
             self.gather(&(samples as u64).to_le_bytes()).iter().map(|there| word(there, 0)).sum();
         let share = samples as f32 / whole as f32;
-        // Running statistics are updated on read, which visiting them is not.
+        // Running statistics are updated when read, but visiting does not read them.
         let _ = model.valid();
         let mut values = Values::default();
         visit_params(&model, &mut values);

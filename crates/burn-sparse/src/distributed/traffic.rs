@@ -1,13 +1,13 @@
 use std::time::Instant;
 
-/// Counts the messages of a rank.
+/// Message counts of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Bytes that this rank has passed to be summed. What travels depends on the communicator's algorithm: in a ring of `n`
-    /// ranks, each sends `2 (n - 1) / n` times as many.
+    /// Bytes that this rank has passed to be summed. How many are sent depends on the communicator's algorithm: in a ring of
+    /// `n` ranks, each sends `2 (n - 1) / n` times as many.
     pub bytes: u64,
-    /// Seconds in calls of the communicator: transfers, sums, and waiting for slower ranks.
+    /// Seconds spent in calls of the communicator: transfers, sums, and waiting for slower ranks.
     pub seconds: f64,
 }
 

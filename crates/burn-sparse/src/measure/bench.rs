@@ -13,11 +13,11 @@ use super::layer::{Layer, LayerKind};
 use super::training::{Passes, outputs, steps};
 use crate::nn::{KernelInput, record_dispatch};
 
-/// Bytes of packed weights that a GPU cycles through: more than its last-level cache, which would otherwise serve the
-/// weights of one layer again and again.
+/// Bytes of packed weights that a GPU cycles through: more than its last-level cache, which would otherwise serve the weights
+/// of one layer repeatedly.
 const ROTATED: usize = 256 << 20;
 
-/// Maximum number of copies of a layer, so that the dense ones fit a GPU too.
+/// Maximum number of copies of a layer, so that the dense ones also fit on a GPU.
 const COPIES: usize = 64;
 
 /// Maximum number of elements of pending results.
@@ -66,7 +66,7 @@ impl Bench {
     /// Prepares a convolution of images with these channels, height, and width.
     ///
     /// # Panics
-    /// Panics if the weight has other channels or another kernel.
+    /// Panics if the weight has different channels or a different kernel.
     pub fn conv2d(
         packed: &Packed,
         pattern: Pattern,
@@ -144,7 +144,7 @@ impl Bench {
         let batch = inputs * self.kind.tokens();
         let (choice, error) = self.answer(&x)?;
         let (passes, [dense_us, sparse_us]) = self.times(&x);
-        // A device that failed meanwhile would have been fast.
+        // A device that failed meanwhile would have seemed fast.
         self.answer(&x)?;
         let on_cpu = on_cpu(&self.device);
         let products = if passes.is_some() { 3 } else { 1 };

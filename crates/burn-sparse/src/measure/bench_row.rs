@@ -39,8 +39,8 @@ pub struct BenchRow {
     /// On a training device: the passes of the dense and of the packed layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
-    /// Largest difference of the sparse layer's output, relative to the largest output; on a training device, of its input's
-    /// gradient too.
+    /// Largest difference in the sparse layer's output, relative to the largest output; on a training device, also in the
+    /// gradient of its input.
     #[serde(default)]
     pub error: f64,
     /// Name of the kernel that ran.

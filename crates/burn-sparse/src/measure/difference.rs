@@ -3,13 +3,13 @@ use burn_sparse_pattern::format::ValueType;
 
 use super::bench_row::BenchError;
 
-/// Largest accepted error: that of 16-bit values, or of Burn's dense f32 products with fewer bits.
+/// Largest accepted error: that of 16-bit values, or of Burn's dense f32 products at reduced precision.
 const MOST_OFF: f64 = 3e-2;
 
-/// The same in 8 bits, which round both factors.
+/// The same for 8 bits, which round both factors.
 const MOST_OFF_INT8: f64 = 6e-2;
 
-/// The same of weights in 4 bits.
+/// The same for weights in 4 bits.
 const MOST_OFF_INT4: f64 = 0.3;
 
 /// Returns the largest accepted difference of a layer whose values have this type, relative to its largest output.

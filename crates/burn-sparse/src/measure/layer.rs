@@ -53,7 +53,7 @@ impl LayerKind {
         }
     }
 
-    /// Makes the layer with these weights, or with random ones, and a random bias.
+    /// Creates the layer with these weights, or with random ones, and a random bias.
     pub(super) fn layer(&self, packed: &Packed, random: bool, device: &Device) -> Layer {
         let uniform = Distribution::Uniform(-1.0, 1.0);
         let view = self.view(packed);
@@ -108,7 +108,7 @@ impl Layer {
         }
     }
 
-    /// Makes its parameters constants, which get no gradients.
+    /// Makes the layer's parameters constant, without gradients.
     pub(super) fn no_grad(self) -> Self {
         match self {
             Self::Linear(layer) => Self::Linear(layer.no_grad()),

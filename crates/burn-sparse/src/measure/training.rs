@@ -22,9 +22,9 @@ pub struct Passes {
 pub struct StepParts {
     /// Forward pass.
     pub forward_us: f64,
-    /// Gradient of the input: what a backward pass takes that computes no other.
+    /// Gradient of the input: the time of a backward pass that computes no other gradient.
     pub input_gradient_us: f64,
-    /// Gradients of weight and bias: what they add to that.
+    /// Gradients of weight and bias: the time that they add.
     pub weight_gradient_us: f64,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn steps(dense: &Layer, sparse: &Layer, x: &Tensor<2>) -> Passes {
     Passes { dense: StepParts::new([a, c, e]), sparse: StepParts::new([b, d, f]) }
 }
 
-/// Returns the output of a layer, and the gradient of the input if all outputs are summed up.
+/// Returns the output of a layer, and the gradient of the sum of all outputs with respect to the input.
 pub(super) fn outputs(layer: &Layer, x: &Tensor<2>) -> [Tensor<2>; 2] {
     let x = x.clone().require_grad();
     let y = layer.forward(x.clone());

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-/// Cache of a layer's output over the positions of a sequence, as burn-nn's `TensorCache`.
+/// Cache of a layer's output over the positions of a sequence, like burn-nn's `TensorCache`.
 #[derive(Debug, Default)]
 pub struct TensorCache<const D: usize>(Option<Tensor<D>>);
 
@@ -12,8 +12,8 @@ impl<const D: usize> TensorCache<D> {
         Self(None)
     }
 
-    /// Applies `layer` to the last position of `input [batch, positions, features]` and appends the result along `axis` to
-    /// the cached output; without one, applies `layer` to all positions.
+    /// Applies `layer` to the last position of `input [batch, positions, features]` and appends the result along `axis` to the
+    /// cached output; if the cache is empty, applies `layer` to all positions.
     pub(super) fn forward_autoregressive(
         &mut self,
         input: Tensor<3>,

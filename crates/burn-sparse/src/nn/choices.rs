@@ -3,11 +3,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::{DType, Device, Tensor};
 use burn_sparse_kernels::{Choice, Costs};
 
-/// Last choice of a kernel for a packed weight: small layers run for no longer than it takes to choose again.
+/// Last kernel choice for a packed weight: choosing again would take at least as long as running a small layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastChoice(Arc<Mutex<Option<(Call, Choice)>>>);
 
-/// Inputs of the choice of a kernel, besides the weight.
+/// Inputs of a kernel choice besides the weight.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) tokens: usize,

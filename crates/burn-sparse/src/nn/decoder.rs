@@ -91,7 +91,7 @@ pub struct TransformerDecoder {
     pub n_layers: usize,
     /// Dropout rate.
     pub dropout: f64,
-    /// `true` if blocks normalize before instead of after.
+    /// `true` if normalization precedes every block instead of following it.
     pub norm_first: bool,
     /// `true` if the quiet softmax is used.
     pub quiet_softmax: bool,
@@ -142,7 +142,7 @@ pub struct TransformerDecoderInput {
 }
 
 impl TransformerDecoderInput {
-    /// Makes an input without masks.
+    /// Creates an input without masks.
     ///
     /// # Shapes
     /// - `target`: `[batch, positions, d_model]`
@@ -208,7 +208,7 @@ impl TransformerDecoder {
         self.layers.iter().fold(input, |input, layer| layer.forward(input)).target
     }
 
-    /// Applies all layers to a growing target, and computes the new last position only.
+    /// Applies all layers to a growing target, and computes only the new last position.
     ///
     /// # Shapes
     /// As [`Self::forward`].
@@ -252,7 +252,7 @@ pub struct TransformerDecoderLayer {
     pub norm_3: LayerNorm,
     /// Dropout of all blocks.
     pub dropout: Dropout,
-    /// `true` if blocks normalize before instead of after.
+    /// `true` if normalization precedes every block instead of following it.
     pub norm_first: bool,
 }
 
@@ -282,7 +282,7 @@ impl TransformerDecoderLayer {
         input
     }
 
-    /// Applies the layer to a growing target, and computes the new last position only.
+    /// Applies the layer to a growing target, and computes only the new last position.
     ///
     /// # Panics
     /// As [`Self::forward`].

@@ -4,7 +4,7 @@ use burn::module::ParamId;
 use burn_sparse_kernels::{Choice, Window};
 use serde::{Deserialize, Serialize};
 
-/// Use of a packed weight, and what ran for it.
+/// Use of a packed weight, and the kernel that ran.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Dispatched {
@@ -55,8 +55,8 @@ thread_local! {
     static RECORD: RefCell<Option<Vec<Dispatched>>> = const { RefCell::new(None) };
 }
 
-/// Runs `forward`, and returns its result with the kernel that ran for every packed weight, recorded where the kernel
-/// is called and not where it was planned.
+/// Runs `forward`, and returns its result with the kernel that ran for every packed weight, recorded where the kernel is
+/// called, not where it was planned.
 pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
     let outer = RECORD.replace(Some(Vec::new()));
     let result = forward();

@@ -71,7 +71,7 @@ impl Embedding {
             let id = std::iter::once(self.weight.id);
             return multiplied(features, quantized.weight(), id, None, Activation::None);
         }
-        // The embedding on the left: a transposed one would be copied at every token.
+        // The embedding is the left factor: on the right, its transpose would be copied at every token.
         let features = features.reshape([batch * positions, d_model]);
         let scores = self.weight.val().matmul(features.transpose());
         let [n_embedding, _] = scores.dims();

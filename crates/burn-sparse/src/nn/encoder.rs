@@ -90,7 +90,7 @@ pub struct TransformerEncoder {
     pub n_layers: usize,
     /// Dropout rate.
     pub dropout: f64,
-    /// `true` if blocks normalize before instead of after.
+    /// `true` if normalization precedes every block instead of following it.
     pub norm_first: bool,
     /// `true` if the quiet softmax is used.
     pub quiet_softmax: bool,
@@ -138,7 +138,7 @@ pub struct TransformerEncoderInput {
 }
 
 impl TransformerEncoderInput {
-    /// Makes an input without masks.
+    /// Creates an input without masks.
     ///
     /// # Shapes
     /// - `tensor`: `[batch, positions, d_model]`
@@ -176,7 +176,7 @@ impl TransformerEncoder {
             .fold(tensor, |x, layer| layer.forward(x, mask_pad.clone(), mask_attn.clone()))
     }
 
-    /// Applies all layers to a growing sequence, and computes the new last position only.
+    /// Applies all layers to a growing sequence, and computes only the new last position.
     ///
     /// # Shapes
     /// As [`Self::forward`].
@@ -215,7 +215,7 @@ pub struct TransformerEncoderLayer {
     pub norm_2: LayerNorm,
     /// Dropout of both blocks.
     pub dropout: Dropout,
-    /// `true` if blocks normalize before instead of after.
+    /// `true` if normalization precedes every block instead of following it.
     pub norm_first: bool,
 }
 
@@ -249,7 +249,7 @@ impl TransformerEncoderLayer {
         residual(x, first, dropout, |x| feed_forward_norm.forward(x), |x| self.pwff.forward(x))
     }
 
-    /// Applies the layer to a growing sequence, and computes the new last position only.
+    /// Applies the layer to a growing sequence, and computes only the new last position.
     ///
     /// # Shapes
     /// As [`Self::forward`].

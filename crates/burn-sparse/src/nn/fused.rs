@@ -14,7 +14,7 @@ use super::linear::Linear;
 use super::packed::{PackedParam, unpacked_once};
 use super::quantized::{QuantizedParam, multiplied};
 
-/// Linear layers that read the same input, fused to one: the gates of an LSTM, or query, key, and value. Their outputs are
+/// Linear layers that read the same input, fused into one: the gates of an LSTM, or query, key, and value. Their outputs are
 /// concatenated in the order of the layers.
 #[derive(Debug)]
 pub(super) struct Fused {
@@ -37,7 +37,7 @@ enum FusedWeight {
 }
 
 /// Number of tokens below which Burn's dense product of one wide matrix is slower than those of its parts: it walks down
-/// columns whose neighbours are many pages apart.
+/// columns whose neighbouring elements are many pages apart.
 const FEW: usize = 8;
 
 impl Fused {
@@ -142,7 +142,7 @@ fn side_by_side(layers: &[Linear], weight: impl Fn(&Linear) -> Tensor<2>) -> Ten
 pub(super) struct Fusion(Memo<Arc<Fused>>);
 
 impl Fusion {
-    /// Returns the layers as one.
+    /// Returns the fused layers.
     pub(super) fn of<'a>(&self, layers: impl Iterator<Item = &'a Linear> + Clone) -> Arc<Fused> {
         self.0.get_or(addresses(layers.clone()), || Arc::new(Fused::new(layers)))
     }
@@ -157,7 +157,7 @@ fn addresses<'a>(layers: impl Iterator<Item = &'a Linear>) -> Option<Box<[Addres
             return None;
         }
         let address = Address::of(&base)?;
-        // Both of these keep their values elsewhere, which are computed on read.
+        // Both of these keep their values elsewhere, and compute the weight on read.
         let packed = layer.weight.reparameterization::<PackedParam>().is_some()
             || layer.weight.reparameterization::<QuantizedParam>().is_some();
         if !packed && Address::of(&layer.weight.val()).as_ref() != Some(&address) {

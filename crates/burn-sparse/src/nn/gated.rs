@@ -36,8 +36,8 @@ impl GatedFeedForwardConfig {
     }
 }
 
-/// Feed-forward network with a SwiGLU, `down(silu(gate(x)) ⊙ up(x))` (Shazeer, 2020): that of Llama. The gate and the inner
-/// layer run as one packed matrix if their weights are [packed](super::PackedParam) alike.
+/// Feed-forward network with a SwiGLU, `down(silu(gate(x)) ⊙ up(x))` (Shazeer, 2020), as in Llama. The gate and the inner layer
+/// run as one packed matrix if their weights are [packed](super::PackedParam) alike.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};

@@ -55,9 +55,9 @@ impl GroupedQueryAttentionConfig {
     }
 }
 
-/// Causal self-attention whose query heads share key and value heads (Ainslie et al., "GQA", 2023), with rotary positions:
-/// the attention of Llama. Query, key and value run as one packed matrix if their weights are
-/// [packed](super::PackedParam) alike.
+/// Causal self-attention whose query heads share key and value heads (Ainslie et al., "GQA", 2023), with rotary position
+/// embeddings, as in Llama. Query, key and value run as one packed matrix if their weights are [packed](super::PackedParam)
+/// alike.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -95,12 +95,12 @@ pub struct GroupedQueryAttention {
 }
 
 impl GroupedQueryAttention {
-    /// Applies the layer to the next positions of a sequence: each attends to itself, to those before it, and to those of
-    /// the cache, to which the new keys and values are appended. Without a cache the sequence begins here.
+    /// Applies the layer to the next positions of a sequence: each attends to itself, to those before it, and to those in the
+    /// cache, to which the new keys and values are appended. Without a cache, the sequence starts here.
     ///
     /// # Shapes
     /// - `x` and the output: `[batch, positions, d_model]`
-    /// - `rotary`: of these positions
+    /// - `rotary`: for these positions
     ///
     /// # Panics
     /// Panics if shapes do not fit.
@@ -133,7 +133,7 @@ impl GroupedQueryAttention {
         self.output.forward(self.context(query, key, value))
     }
 
-    /// Attends, `[batch, heads, positions, d_head]` to `[batch, positions, heads · d_head]`.
+    /// Computes the attention, `[batch, heads, positions, d_head]` to `[batch, positions, heads · d_head]`.
     fn context(&self, query: Tensor<4>, key: Tensor<4>, value: Tensor<4>) -> Tensor<3> {
         let [batch, heads, positions, d_head] = query.dims();
         let [_, shared, seen, _] = key.dims();

@@ -42,14 +42,14 @@ impl LayerInput {
 pub(crate) enum InputValues {
     /// `[tokens, features]`.
     Tokens(Tensor<2>),
-    /// Images `[batch, channels, height, width]`, and the windows that a convolution takes of them.
+    /// Images `[batch, channels, height, width]`, and the windows that a convolution reads from them.
     Pictures(Tensor<4>, Window),
 }
 
 struct Recorder {
     wanted: BTreeSet<ParamId>,
     inputs: Vec<LayerInput>,
-    /// Number of inputs after which nothing is multiplied any more.
+    /// Number of inputs after which layers stop multiplying.
     enough: usize,
     /// `true` if there were more.
     late: bool,
@@ -69,7 +69,7 @@ pub(crate) fn record_inputs<R>(
     (result, recorder.inputs)
 }
 
-/// Runs `forward` for the first `count` inputs of a weight alone: once they are recorded, layers put out zeros instead of
+/// Runs `forward` only for the first `count` inputs of a weight: once they are recorded, layers return zeros instead of
 /// multiplying. Returns `None` if the weight reads more inputs than that.
 pub(crate) fn record_first<R>(
     wanted: ParamId,
@@ -92,8 +92,8 @@ fn record<R>(
     (result, recorded)
 }
 
-/// Tells the recorder of this thread, if there is one, what weights are about to read. Returns `false` if their product is not
-/// needed.
+/// Gives the recorder of this thread, if there is one, the input that weights are about to read. Returns `false` if their
+/// product is not needed.
 #[must_use]
 pub(super) fn reading<const D: usize>(
     weights: impl Iterator<Item = ParamId>,
@@ -109,8 +109,8 @@ pub(super) fn reading<const D: usize>(
     })
 }
 
-/// Tells the recorder of this thread, if there is one, what a convolution is about to read. Returns `false` if its product is not
-/// needed.
+/// Gives the recorder of this thread, if there is one, the input that a convolution is about to read. Returns `false` if its
+/// product is not needed.
 #[must_use]
 pub(super) fn reading_pictures(weight: ParamId, input: &Tensor<4>, window: Window) -> bool {
     RECORDER.with_borrow_mut(|recorder| {
@@ -121,7 +121,7 @@ pub(super) fn reading_pictures(weight: ParamId, input: &Tensor<4>, window: Windo
     })
 }
 
-/// Returns what stands for a product of this many outputs that is not needed.
+/// Returns zeros in place of a product with this many outputs that is not needed.
 pub(super) fn not_needed<const D: usize>(input: &Tensor<D>, outputs: usize) -> Tensor<D> {
     let mut shape = input.shape();
     shape[D - 1] = outputs;
@@ -129,7 +129,7 @@ pub(super) fn not_needed<const D: usize>(input: &Tensor<D>, outputs: usize) -> T
 }
 
 impl Recorder {
-    /// Records an input if it is wanted. Returns `true` if more are to come.
+    /// Records an input if it is wanted. Returns `true` if more are needed.
     fn add(
         &mut self,
         weights: impl Iterator<Item = ParamId>,
@@ -143,7 +143,7 @@ impl Recorder {
         let full = self.inputs.len() == self.enough;
         let same = |input: &&mut LayerInput| address.is_some() && input.address == address;
         match self.inputs.iter_mut().find(same) {
-            // A fused layer that falls apart reads once as a whole, and once for every part.
+            // A fused layer whose parts run separately reads once as a whole, and once for every part.
             Some(input) => {
                 let new = weights.into_iter().filter(|id| !input.weights.contains(id));
                 let new: Vec<ParamId> = new.collect();

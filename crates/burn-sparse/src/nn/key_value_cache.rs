@@ -1,12 +1,12 @@
 use burn::tensor::{Tensor, s};
 
-/// Keys and values of all heads at the positions of a sequence that were seen. It grows in steps, so that appending a
-/// position does not copy those before.
+/// Keys and values of all heads at the positions of a sequence seen so far. Grows in steps, so that appending a position does
+/// not copy the previous ones.
 #[derive(Debug, Clone)]
 pub struct KeyValueCache {
     /// `[batch, heads, room, d_head]`, of which the first `seen` positions are set.
     key: Tensor<4>,
-    /// As the keys.
+    /// Values, in the layout of the keys.
     value: Tensor<4>,
     seen: usize,
 }
@@ -15,7 +15,7 @@ pub struct KeyValueCache {
 const ROOM: usize = 64;
 
 impl KeyValueCache {
-    /// Takes the keys and values of the first positions, `[batch, heads, positions, d_head]` each.
+    /// Creates a cache from the keys and values of the first positions, `[batch, heads, positions, d_head]` each.
     pub(super) fn new(key: Tensor<4>, value: Tensor<4>) -> Self {
         let [_, _, seen, _] = key.dims();
         Self { key, value, seen }

@@ -57,7 +57,7 @@ impl LinearConfig {
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct Linear {
-    /// Weight, `[d_input, d_output]`, or packed.
+    /// Weight, `[d_input, d_output]`, or packed or quantized.
     pub weight: Param<Tensor<2>>,
     /// Bias, `[d_output]`.
     pub bias: Option<Param<Tensor<1>>>,
@@ -107,7 +107,7 @@ impl Linear {
         }
     }
 
-    /// Applies the layer, with `sparse` if a sparse kernel is chosen.
+    /// Applies the layer, using `sparse` if a sparse kernel is chosen.
     fn run<const D: usize>(
         &self,
         input: Tensor<D>,
@@ -149,7 +149,7 @@ impl Linear {
         activate(linear(input, self.weight.val(), bias), activation)
     }
 
-    /// Returns the kernel for as many tokens as `input` has, of any size; `None` if the weight is not packed.
+    /// Returns the kernel for the number of tokens in `input`, whatever their size; `None` if the weight is not packed.
     fn choice<const D: usize>(&self, input: &Tensor<D>) -> Option<Choice> {
         let packed = self.weight.reparameterization::<PackedParam>()?;
         let shape = input.shape();

@@ -104,7 +104,7 @@ pub struct MultiHeadAttention {
     key_value: Fusion,
 }
 
-/// Input of [`MultiHeadAttention::forward`], as burn-nn's `MhaInput`.
+/// Input of [`MultiHeadAttention::forward`], like burn-nn's `MhaInput`.
 #[derive(Debug, Clone)]
 pub struct MhaInput {
     query: Tensor<3>,
@@ -122,7 +122,7 @@ pub struct AttentionMask {
     pub attn: Option<Tensor<3, Bool>>,
 }
 
-/// Output of [`MultiHeadAttention::forward`], as burn-nn's `MhaOutput`.
+/// Output of [`MultiHeadAttention::forward`], like burn-nn's `MhaOutput`.
 #[derive(Debug, Clone)]
 pub struct MhaOutput {
     /// Attention weights after dropout, `[batch, heads, queries, keys]`.
@@ -132,7 +132,7 @@ pub struct MhaOutput {
 }
 
 impl MhaInput {
-    /// Makes the input of self-attention.
+    /// Creates the input of self-attention.
     ///
     /// # Shapes
     /// - `tensor`: `[batch, positions, d_model]`
@@ -140,7 +140,7 @@ impl MhaInput {
         Self { query: tensor, key_value: None, mask: AttentionMask::default() }
     }
 
-    /// Makes the input of cross-attention.
+    /// Creates the input of cross-attention.
     ///
     /// # Shapes
     /// - `query`: `[batch, queries, d_model]`
@@ -205,8 +205,8 @@ impl MultiHeadAttention {
         self.attend(query, &cache, &mask)
     }
 
-    /// Applies the layer and returns its context alone. Without the weights, attention is one operator on the CPU without
-    /// autodiff.
+    /// Applies the layer and returns its context alone. Without the attention weights, attention is one operator on the CPU
+    /// without autodiff.
     ///
     /// # Shapes
     /// As [`Self::forward`].
@@ -227,8 +227,8 @@ impl MultiHeadAttention {
         }
     }
 
-    /// Applies the layer with a cache, as burn-nn's layer does: every call takes the whole sequences and computes their last
-    /// position only. [`Self::forward_step`] takes the last position alone.
+    /// Applies the layer with a cache, as burn-nn's layer does: every call takes the whole sequences and computes only their
+    /// last position. [`Self::forward_step`] takes the last position alone.
     ///
     /// # Shapes
     /// As [`Self::forward`].
@@ -282,7 +282,7 @@ impl MultiHeadAttention {
         KeyValueCache::new(key, value)
     }
 
-    /// Applies cross-attention to a sequence whose keys and values are known.
+    /// Applies cross-attention to a sequence whose keys and values are already computed.
     ///
     /// # Shapes
     /// - `query` and the output: `[batch, queries, d_model]`

@@ -2,7 +2,8 @@ use burn::tensor::Tensor;
 
 use super::cache::TensorCache;
 
-/// Cache of [`MultiHeadAttention::forward_cache`](super::attention::MultiHeadAttention::forward_cache), as burn-nn's `MhaCache`.
+/// Cache of [`MultiHeadAttention::forward_cache`](super::attention::MultiHeadAttention::forward_cache), like burn-nn's
+/// `MhaCache`.
 #[derive(Debug)]
 pub struct MhaCache {
     pub(super) query: Cached<4>,

@@ -1,6 +1,6 @@
 //! Layers that run sparse kernels on packed weights: replacements for those of `burn::nn`.
 //!
-//! Everything else of `burn::nn` is re-exported, so that an import of `burn_sparse::nn` replaces one of `burn::nn`:
+//! Everything else in `burn::nn` is re-exported, so that an import of `burn_sparse::nn` replaces one of `burn::nn`:
 //!
 //! ```diff
 //! -use burn::nn::{Linear, LinearConfig, Relu};
@@ -17,10 +17,10 @@
 //! | [`Embedding`] | reads single rows of a table in 8 bits; `scores`: the head tied to it |
 //!
 //! [`GroupedQueryAttention`](attention::GroupedQueryAttention), [`GatedFeedForward`](transformer::GatedFeedForward) and
-//! [`Rotary`] are those of Llama, which `burn::nn` does not have.
+//! [`Rotary`] are layers of Llama that `burn::nn` lacks.
 //!
 //! Other layers made of `Linear` or convolutions (GRU, 1D and grouped convolutions, …) train under masks, and unpack packed
-//! weights when they read them. [`record_dispatch`] tells which kernel ran for every packed weight.
+//! weights when they read them. [`record_dispatch`] reports which kernel ran for every packed weight.
 
 mod batch_norm;
 pub mod cache;

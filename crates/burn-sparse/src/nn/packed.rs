@@ -64,13 +64,13 @@ impl PackedParam {
         self.choice.get_or(call, choose)
     }
 
-    /// Returns the dense weight, unpacked once for as long as its values stay the same.
+    /// Returns the dense weight, unpacked only once while its values stay the same.
     pub(super) fn dense<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
         unpacked_once(&self.unpacked, base, |base| self.apply(base))
     }
 }
 
-/// Returns `unpack(values)`, computed once for as long as the values stay the same.
+/// Returns `unpack(values)`, computed only once while the values stay the same.
 pub(super) fn unpacked_once<const D: usize, const E: usize>(
     memo: &Memo<(Tensor<1>, Shape)>,
     values: Tensor<D>,
@@ -108,7 +108,7 @@ impl Reparameterization for PackedParam {
     }
 }
 
-/// Replaces dense weights by packed ones, by path.
+/// Replaces dense weights with packed ones, by path.
 pub(crate) struct PackInto {
     weights: BTreeMap<String, PackedEntry>,
 }

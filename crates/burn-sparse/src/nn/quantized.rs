@@ -27,8 +27,8 @@ impl QuantizedParam {
     }
 }
 
-/// Multiplies with a weight in 8 or 4 bits, and records it for the parameters `ids`. There is no choice to make: the dense product would
-/// be slower.
+/// Multiplies with a weight in 8 or 4 bits, and records the kernel for the parameters `ids`. There is no choice to make, since
+/// the dense product would be slower.
 pub(super) fn multiplied<const D: usize>(
     input: Tensor<D>,
     weight: &QuantizedWeight,
@@ -57,8 +57,8 @@ pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
     view_in_bytes(entry).is_some() && quantizes(device)
 }
 
-/// Returns the view of a weight with scales that is the matrix of a linear layer or an embedding. Convolutions run in floats:
-/// rounding and moving their pixels takes longer than fewer bits save.
+/// Returns the matrix view of a weight with scales in a linear layer or an embedding. Convolutions run in floats: rounding and
+/// moving their pixels takes more time than fewer bits save.
 fn view_in_bytes(entry: &Entry) -> Option<Cow<'_, View>> {
     match entry {
         Entry::Dense { shape, scales: Some(scales), .. } => match (scales.axis, shape.as_slice()) {
@@ -75,7 +75,8 @@ fn view_in_bytes(entry: &Entry) -> Option<Cow<'_, View>> {
     }
 }
 
-/// Replaces weights by those in 8 or 4 bits, by path. Weights that do not [run so](runs_in_bytes) stay as they are.
+/// Replaces weights with weights in 8 or 4 bits, by path. Weights that do not [run in this form](runs_in_bytes) stay as they
+/// are.
 pub(crate) struct QuantizeInto<'a> {
     entries: &'a BTreeMap<String, Entry>,
     /// Number of values of all weights.
@@ -83,7 +84,7 @@ pub(crate) struct QuantizeInto<'a> {
 }
 
 impl<'a> QuantizeInto<'a> {
-    /// Quantizes the weights of those entries that have scales.
+    /// Quantizes the weights of the entries that have scales.
     pub(crate) fn new(entries: &'a BTreeMap<String, Entry>) -> Self {
         let values = entries.values().map(|entry| match entry {
             Entry::Dense { values, .. } => values.len(),

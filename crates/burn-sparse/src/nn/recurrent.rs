@@ -147,8 +147,8 @@ impl Lstm {
         let [steps, batch, _] = input.dims();
         let state = state.unwrap_or_else(|| self.zeros(batch, &input.device()));
         let cell = self.cell();
-        // One product serves all steps. With autodiff and one operator per step, its gradient would be filled again for every
-        // step, so every step has its own product then.
+        // One product serves all steps. With autodiff and one operator per step, its gradient would be filled again at every
+        // step, so then every step has its own product.
         let (output, state) = match self.trained(&cell, &input, &state) {
             Some(done) => done,
             None if input.is_autodiff() => {
@@ -167,7 +167,7 @@ impl Lstm {
         (output, state)
     }
 
-    /// Takes all steps in order, and stacks the outputs to `[steps, batch, d_hidden]`.
+    /// Runs all steps in order, and stacks the outputs to `[steps, batch, d_hidden]`.
     fn loop_over(
         &self,
         steps: usize,
@@ -185,7 +185,7 @@ impl Lstm {
         (Tensor::stack(outputs, 0), state)
     }
 
-    /// Takes all steps in one operator, which exists for dense weights in training on the CPU.
+    /// Runs all steps in one operator, which exists for dense weights in training on the CPU.
     fn trained(
         &self,
         cell: &LstmCell<'_>,
@@ -263,7 +263,7 @@ impl LstmCell<'_> {
         self.advance(self.from_input.forward(input), state)
     }
 
-    /// Takes a step, given its product with the input.
+    /// Takes a step, given the product of the input and its weights.
     fn advance(&self, sums: Tensor<2>, state: LstmState<2>) -> LstmState<2> {
         let LstmState { cell, hidden } = state;
         let recurrent = self.from_hidden.forward(hidden);

@@ -3,7 +3,7 @@ use std::ops::Range;
 use burn::tensor::{Device, Tensor, TensorData, assert_shape};
 
 /// Rotary position embedding (Su et al., "RoFormer", 2021) of a range of positions, in the half-split form of Hugging Face's
-/// Llama: feature `i` turns together with feature `i + d_head / 2`. (burn-nn's `RotaryEncoding` pairs neighbours.)
+/// Llama: feature `i` is rotated with feature `i + d_head / 2`. (burn-nn's `RotaryEncoding` pairs neighbours.)
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -23,7 +23,7 @@ pub struct Rotary {
 }
 
 impl Rotary {
-    /// Computes the angles of `positions`: feature `i` of position `p` turns by `p · theta^(-2i / d_head)`.
+    /// Computes the angles of `positions`: feature `i` of position `p` is rotated by `p · theta^(-2i / d_head)`.
     pub fn new(theta: f64, d_head: usize, positions: Range<usize>, device: &Device) -> Self {
         let (count, half) = (positions.len(), d_head / 2);
         let angles: Vec<f64> = positions
@@ -38,7 +38,7 @@ impl Rotary {
         Self { cos: table(f64::cos), sin: table(f64::sin) }
     }
 
-    /// Turns the features of every head.
+    /// Rotates the features of every head.
     ///
     /// # Shapes
     /// - `x` and the output: `[batch, heads, positions, d_head]`

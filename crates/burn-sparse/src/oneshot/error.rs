@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use burn_sparse_pattern::PatternError;
 use thiserror::Error;
 
-/// Failure to prune a file; nothing is written then.
+/// Failure to prune a file; nothing has been written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OneShotError {

@@ -13,12 +13,12 @@ use crate::checkpoint::replace_atomically;
 use crate::params::listed;
 
 /// Prunes every float tensor with 2 or 4 axes that the options include, and writes a file with the same header, tensor by
-/// tensor, so that memory is bounded by the largest one. `each` is called for every included tensor, even if its share
-/// leaves it dense. A global distribution takes another pass over the file.
+/// tensor, so that memory is bounded by the largest one. `each` is called for every included tensor, even if its share leaves
+/// it dense. A global distribution needs another pass over the file.
 ///
 /// # Errors
-/// Returns an error when the input is malformed, nothing matches, a pattern does not fit, or the output cannot be written;
-/// an existing output stays intact then.
+/// Returns an error when the input is malformed, nothing matches, a pattern does not fit, or the output cannot be written; an
+/// existing output is left intact.
 pub fn prune_file(
     input: &Path,
     output: &Path,

@@ -82,7 +82,7 @@ pub(super) fn prune(
     })
 }
 
-/// Reports a tensor that is not changed.
+/// Returns the report on a tensor that is not changed.
 pub(super) fn untouched(name: &str, view: &View) -> PrunedTensor {
     PrunedTensor {
         name: name.into(),

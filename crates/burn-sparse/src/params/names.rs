@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-/// Lists names for an error message: those that differ in numbers only are one glob, as `layers.*.query.weight`.
+/// Lists names for an error message: names that differ only in numbers become one glob, such as `layers.*.query.weight`.
 pub(crate) fn listed(names: &[&str]) -> String {
     let mut alike: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {

@@ -19,7 +19,7 @@ impl Path {
         self.kinds.pop();
     }
 
-    /// Returns the path as in `encoder.layers.0.weight`.
+    /// Returns the path, such as `encoder.layers.0.weight`.
     pub(crate) fn name(&self) -> String {
         self.names.join(".")
     }
@@ -29,7 +29,7 @@ impl Path {
         self.kinds.last().map_or("", |kind| kind.rsplit(':').next().unwrap_or(kind))
     }
 
-    /// Returns the name of the reparameterization whose state is being visited, if one is.
+    /// Returns the name of the reparameterization whose state is being visited, if any.
     pub(crate) fn reparameterization(&self) -> Option<&str> {
         let at = self.kinds.iter().position(|kind| kind == REPARAMETERIZATION)?;
         Some(&self.names[at])

@@ -98,8 +98,8 @@ impl PruneConfig {
         Self::new(Pattern::NOfM { keep, of }, 0.0)
     }
 
-    /// Selects the parameters to prune: `"prunable"` (all linear and convolution weights), globs over parameter paths,
-    /// or regular expressions as `"re:…"`. Of several configurations that match a parameter, the last one applies.
+    /// Selects the parameters to prune: `"prunable"` (all linear and convolution weights), globs over parameter paths, or
+    /// regular expressions as `"re:…"`. If several configurations match a parameter, the last one applies.
     #[must_use]
     pub fn with_params<S: Into<String>>(mut self, params: impl IntoIterator<Item = S>) -> Self {
         self.params = params.into_iter().map(Into::into).collect();

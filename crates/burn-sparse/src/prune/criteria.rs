@@ -15,7 +15,7 @@ pub enum Score {
     Taylor,
 }
 
-/// When the row order of Shfl-BW is searched again.
+/// When the row order of Shfl-BW or HiNM is searched again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Regroup {

@@ -11,7 +11,7 @@ pub enum Curve {
     Points(Vec<(f64, f64)>),
 }
 
-/// Curves that a recipe names.
+/// Curves that a recipe can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamedCurve {
@@ -49,7 +49,7 @@ impl Curve {
         }
     }
 
-    /// Checks that points rise.
+    /// Checks that there are points from 0 to 1, and that they rise.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let Self::Points(points) = self else { return Ok(()) };
         let inside = |&(p, s): &(f64, f64)| (0.0..=1.0).contains(&p) && (0.0..=1.0).contains(&s);

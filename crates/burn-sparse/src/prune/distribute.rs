@@ -3,8 +3,8 @@ use burn_sparse_pattern::{Axes, Distribution, PatternError};
 use super::planned::tables;
 use super::{PlanError, PlannedWeight, Unpruned};
 
-/// Sets the target and the number of zeros of every weight by the distribution of its rule. A weight whose share rounds
-/// to zero sparsity is not pruned.
+/// Sets the target and the number of zeros of every weight from the distribution of its rule. A weight whose share rounds to
+/// zero sparsity is not pruned.
 pub(crate) fn distribute(
     weights: &mut Vec<PlannedWeight>,
     unpruned: &mut Vec<Unpruned>,

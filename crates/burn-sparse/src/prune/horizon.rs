@@ -16,7 +16,7 @@ pub struct Horizon {
 }
 
 impl Horizon {
-    /// Creates a phase of `total` optimizer steps. Moments in epochs are refused: nothing says how long an epoch is.
+    /// Creates a phase of `total` optimizer steps. Moments in epochs are refused, since the length of an epoch is unknown.
     pub const fn steps(total: usize) -> Self {
         Self { total, steps_per_epoch: None }
     }

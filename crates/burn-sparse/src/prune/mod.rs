@@ -1,7 +1,7 @@
-//! Configuration of pruning, and its application to a model before anything trains.
+//! Configuration of pruning, and its application to a model before training.
 //!
-//! A [`PruneConfig`] is one rule: parameters, pattern, sparsity, ramp. [`Pruning`] holds several. [`Plan::new`] applies
-//! them to a model and fails on anything doubtful; the plan prints as a table.
+//! A [`PruneConfig`] is one rule: parameters, pattern, sparsity, ramp. [`Pruning`] holds several. [`Plan::new`] applies them to
+//! a model and fails on anything doubtful; the plan prints as a table.
 
 mod config;
 mod criteria;

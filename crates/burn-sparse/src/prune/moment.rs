@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A point in training or a stretch of it, in optimizer steps or in epochs.
+/// A point in time or a duration in training, in optimizer steps or in epochs.
 ///
 /// A recipe spells it `"3 epochs"`, `"0.5 epochs"` or `"100 steps"`.
 ///
@@ -32,7 +32,7 @@ impl Moment {
         matches!(*self, Self::Steps(0) | Self::Epochs(0.0))
     }
 
-    /// Checks the count itself.
+    /// Checks that the count is in range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         match *self {
             Self::Epochs(count) if (0.0..=LARGEST).contains(&count) => Ok(()),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct OptimizerState {
     /// State of weights that stop learning.
     pub on_prune: StatePolicy,
-    /// State of weights that come back at zero.
+    /// State of weights that regrow from zero.
     pub on_grow: StatePolicy,
 }
 
@@ -20,6 +20,6 @@ pub enum StatePolicy {
     /// Resets the moments to zero; the optimizer's step count stays.
     #[default]
     Zero,
-    /// Keeps the moments, which fade at the optimizer's own rate.
+    /// Keeps the moments, which decay at the optimizer's own rate.
     Keep,
 }

@@ -37,7 +37,7 @@ pub struct Plan {
     pub steps_per_epoch: Option<usize>,
     /// Optimizer steps of pruning: the ramp and the steps after it.
     pub prune_steps: usize,
-    /// Treatment of the optimizer's state of weights that stop or start learning.
+    /// Treatment of the optimizer's state for weights that stop or start learning.
     #[serde(default)]
     pub optimizer_state: OptimizerState,
     /// Parameters that are pruned.
@@ -67,7 +67,7 @@ impl Plan {
         for (parameter, verdict) in parameters.into_iter().zip(verdicts) {
             let (name, shape) = (parameter.name.clone(), parameter.shape.clone());
             if let Some(first) = seen.get(&parameter.id) {
-                // Burn's optimizers step only the first of them, and so do masks.
+                // Burn's optimizers step only the first of them, and only that one gets a mask.
                 let reason = format!("the same parameter as {first}");
                 unpruned.push(Unpruned { name, shape, reason });
                 continue;
@@ -107,7 +107,7 @@ impl Plan {
         Ok(Self::of(&pruning, horizon, weights, unpruned))
     }
 
-    /// Returns the plan with masks that are given, and never updated.
+    /// Returns the plan with given masks, which are never updated.
     #[must_use]
     pub fn with_fixed_masks(mut self) -> Self {
         for weight in &mut self.weights {
@@ -154,7 +154,7 @@ impl Plan {
         self.weights.iter().map(|w| w.schedule.end).max().unwrap_or(0)
     }
 
-    /// Checks that every schedule can be evaluated; those of a file may hold anything.
+    /// Checks that every schedule can be evaluated; schedules read from a file may hold anything.
     pub(crate) fn validate(&self) -> Result<(), String> {
         match self.weights.iter().find(|weight| !weight.schedule.is_valid()) {
             Some(weight) => Err(format!("{}: {:?}", weight.name, weight.schedule)),

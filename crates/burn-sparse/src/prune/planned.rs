@@ -49,8 +49,8 @@ pub struct PlannedWeight {
 }
 
 impl PlannedWeight {
-    /// Returns `true` if nothing but kept weights needs to be trained between mask updates: what an update drops never comes
-    /// back, and no update needs gradients. `by_gradients` tells if weights are ranked by them.
+    /// Returns `true` if only kept weights need to be trained between mask updates: dropped weights never come back, and no
+    /// update needs gradients. `by_gradients` is `true` if weights are ranked by gradients.
     pub fn drops_for_good(&self, by_gradients: bool) -> bool {
         self.regrow == Regrow::Never && !by_gradients
     }

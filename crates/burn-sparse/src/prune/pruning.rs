@@ -1,6 +1,6 @@
 use super::{ConfigError, OptimizerState, PruneConfig};
 
-/// Pruning rules for a model; of several that match a parameter, the last one applies.
+/// Pruning rules for a model; if several match a parameter, the last one applies.
 ///
 /// ```
 /// use burn_sparse::pattern::Pattern;
@@ -33,7 +33,7 @@ impl Pruning {
         self
     }
 
-    /// Sets the treatment of the optimizer's state of weights that stop or start learning.
+    /// Sets the treatment of the optimizer's state for weights that stop or start learning.
     #[must_use]
     pub fn with_optimizer_state(mut self, policy: OptimizerState) -> Self {
         self.optimizer_state = policy;

@@ -5,7 +5,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-/// Rule by which dropped weights come back during the ramp.
+/// Rule by which dropped weights regrow during the ramp.
 ///
 /// A recipe spells it `"never"`, `"straight-through"`, `{ fraction, anneal, score }` (drop-and-grow) or
 /// `{ partitions, rounds }` (grow-and-prune).
@@ -29,7 +29,7 @@ pub enum Regrow {
 /// sparse. Turns are equally long: the interval and the curve of the ramp have no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct GrowAndPrune {
-    /// Number of partitions, each with about as many weight tensors, in the model's order.
+    /// Number of partitions, each with about the same number of weight tensors, in the model's order.
     pub partitions: usize,
     /// Number of times that each partition is dense between the start and the end of the ramp (1 in a recipe by default).
     pub rounds: usize,

@@ -15,8 +15,7 @@ pub struct Schedule {
     pub curve: Curve,
     /// Final sparsity.
     pub target: f64,
-    /// With grow-and-prune, the turns in which the weight is dense. It is at the target otherwise, and the curve has no
-    /// effect.
+    /// With grow-and-prune, the turns in which the weight is dense. Otherwise it is at the target, and the curve has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
 }
@@ -81,7 +80,7 @@ impl Schedule {
         (0..self.count()).map(|number| self.update(number))
     }
 
-    /// Returns `true` if the fields are consistent; those of a file may hold anything.
+    /// Returns `true` if the fields are consistent; a schedule read from a file may hold anything.
     pub(crate) fn is_valid(&self) -> bool {
         let turns = self.turn.is_none_or(|turn| turn.partitions > 0);
         self.every > 0 && self.start <= self.end && self.end as u64 <= 1 << 53 && turns

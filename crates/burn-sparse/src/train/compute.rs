@@ -7,9 +7,9 @@ pub enum Compute {
     /// Dense weights under masks.
     #[default]
     Masked,
-    /// Kept values only, where a layer trains faster so and nothing dropped can come back: after the last mask update, and
-    /// between updates if weights never come back and scores need no gradients. Sparse kernels run forward and backward passes,
-    /// and the optimizer keeps state for kept values. Results are those of masks, up to the order of sums, if the optimizer
-    /// treats every element on its own (AdamW, SGD; not Muon).
+    /// Only kept values, where a layer trains faster in this form and no dropped weight can come back: after the last mask
+    /// update, and between updates if weights never come back and scores need no gradients. Sparse kernels run forward and
+    /// backward passes, and the optimizer keeps state for kept values. Results equal those of masked training, up to the order
+    /// of sums, if the optimizer treats every element independently (AdamW, SGD; not Muon).
     Packed,
 }

@@ -1,9 +1,9 @@
 use burn::tensor::{Int, Tensor};
 use burn_sparse_pattern::format::View;
 
-/// Computes the gradient of the group lasso over the `vector × 1` vectors of the groups that a row order makes: `w / ‖v‖`
-/// for every weight `w` of a vector `v` (Yuan and Lin, 2006). Descending it shrinks unimportant vectors as a whole, so
-/// that the rows of a group come to share columns.
+/// Computes the gradient of the group lasso over the `vector × 1` vectors of the groups that a row order forms: `w / ‖v‖` for
+/// every weight `w` of a vector `v` (Yuan and Lin, 2006). Descending it shrinks unimportant vectors as a whole, so that the
+/// rows of a group come to share columns.
 ///
 /// # Shapes
 /// - `weight`: as the view's layer stores it

@@ -14,13 +14,13 @@ pub(super) struct DropAndGrow<'a> {
     pub(super) growth: &'a [f32],
 }
 
-/// Score of a weight that survives. It exceeds the sum over the largest block, 256 x 256 weights with at most 1 each.
+/// Score of a surviving weight. It exceeds the sum over the largest block, 256 x 256 weights with scores of at most 1.
 const SURVIVES: f32 = 131_072.0;
 
 impl DropAndGrow<'_> {
-    /// Drops `share` of the kept weights at this sparsity, lowest scores first, and grows as many, highest growth first
-    /// (Evci et al., "RigL", 2020, section 3). The pattern holds, and rows stay in their groups. Nothing changes if the
-    /// share is less than the smallest unit of the pattern.
+    /// Drops `share` of the kept weights at this sparsity, lowest scores first, and grows as many, highest growth score first
+    /// (Evci et al., "RigL", 2020, section 3). The mask satisfies the pattern, and rows stay in their groups. Nothing changes
+    /// if the share is less than the smallest unit of the pattern.
     pub(super) fn project(&self, sparsity: f64, share: f64) -> Result<Projection, PatternError> {
         let search = Search { start: Start::Fixed(self.order), ..Search::default() };
         let project = |scores: &[f32], sparsity| {

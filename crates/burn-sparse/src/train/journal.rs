@@ -1,7 +1,7 @@
 use super::replicas::Replicas;
 use super::{MaskUpdateStats, TrainError};
 
-/// Shared record of mask updates: statistics, the first error, and what replicas are compared by.
+/// Shared record of mask updates: statistics, the first error, and the data for comparing replicas.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Journal {
     pub(super) stats: MaskUpdateStats,

@@ -5,8 +5,8 @@ use burn_sparse_kernels::apply_mask;
 use crate::params::{ids, mask_bytes};
 use crate::prune::PlannedWeight;
 
-/// Mask on a weight: layers read `weight · mask`, and the gradient passes straight through.
-/// [`Sparse`](super::Sparse) decides which weights it updates.
+/// Mask on a weight: layers read `weight · mask`, and the gradient passes straight through. [`Sparse`](super::Sparse) decides
+/// which weights the gradient updates.
 ///
 /// The mask is recorded with the module, so that a resumed run has the same masks and row orders.
 #[derive(Module, Debug)]

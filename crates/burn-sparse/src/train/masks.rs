@@ -59,7 +59,7 @@ pub(super) fn sparsity<'a>(weights: impl IntoIterator<Item = &'a PrunedWeight>) 
     if all == 0 { 0.0 } else { (all - kept) as f64 / all as f64 }
 }
 
-/// Returns the masks of all planned weights. Those that are final are checked against their patterns.
+/// Returns the masks of all planned weights. Final masks are checked against their patterns.
 pub(super) fn weights(
     states: &BTreeMap<String, WeightState>,
     plan: &Plan,
@@ -90,7 +90,7 @@ pub(super) fn mask(weight: &PlannedWeight, keep: &[u8], step: usize) -> Result<M
         .map_err(|source| TrainError::Pattern { name, step, source })
 }
 
-/// Refuses weights that became NaN or infinite after the last update, which would be saved otherwise.
+/// Returns an error for weights that became NaN or infinite after the last update, which would otherwise be saved.
 pub(super) fn refuse_non_finite(
     states: &BTreeMap<String, WeightState>,
     plan: &Plan,

@@ -33,7 +33,7 @@ pub(super) fn surviving_state(
     surviving.contains(&0).then_some(surviving)
 }
 
-/// Returns the optimizer with zeros for the state of all weights that do not survive, by path.
+/// Returns the optimizer with the state of weights that do not survive set to zero; `surviving` is by path.
 pub(super) fn clear<M: Module>(
     optimizer: &ModuleOptimizer,
     module: &M,
@@ -53,8 +53,8 @@ pub(super) struct Relaid {
     pub(super) shape: Vec<usize>,
 }
 
-/// Returns the optimizer with other tensors in its state: `edit` gets the path of a parameter, and the elements and the
-/// shape of a tensor that belongs to it, and returns the new ones, or `None` to leave the tensor.
+/// Returns the optimizer with edited tensors in its state: `edit` gets the path of a parameter, and the elements and the shape
+/// of a tensor that belongs to it, and returns new ones, or `None` to keep the tensor.
 pub(super) fn edited<M: Module>(
     optimizer: &ModuleOptimizer,
     module: &M,

@@ -1,4 +1,4 @@
-//! Standing masks as packed weights: forward pass, gradients, and optimizer state of kept values only.
+//! Packed weights in training, while masks do not change: forward pass, gradients, and optimizer state of kept values only.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::prune::{Plan, PlannedWeight};
 /// Weights of a model that are packed, by path.
 pub(super) type PackedWeights = BTreeMap<String, PackedWeight>;
 
-/// Mask of a packed weight, and the places of its values.
+/// Mask of a packed weight, and the positions of its values.
 #[derive(Debug, Clone)]
 pub(super) struct PackedWeight {
     keep: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct PackedWeight {
     values: [usize; 2],
     /// Shape in which the layer stores the dense weight.
     stored: Vec<usize>,
-    /// Every packed value that is no padding, and its index in the dense weight.
+    /// Index of every packed value that is not padding, and its index in the dense weight.
     places: Vec<(u32, u32)>,
 }
 
@@ -60,7 +60,7 @@ impl PackedWeight {
         WeightState { base, keep, row_order, replicated: false }
     }
 
-    /// Lays the elements of a tensor of the dense weight's shape out as packed values, or back.
+    /// Reorders the elements of a tensor from the dense weight's layout to that of the packed values, or back.
     fn relaid(&self, bytes: &[u8], shape: &[usize], to: Form) -> Option<Relaid> {
         let elements: usize = shape.iter().product();
         let (dense, packed) = (self.keep.len(), self.values[0] * self.values[1]);
@@ -68,7 +68,7 @@ impl PackedWeight {
             Form::Packed => (dense, packed),
             Form::Masked => (packed, dense),
         };
-        // A scalar, or anything else that does not belong to single weights.
+        // A scalar, or another tensor without one element per weight.
         if elements != from {
             return None;
         }
@@ -100,7 +100,7 @@ pub(super) enum Form {
     Packed,
 }
 
-/// Returns the state of packed weights in place of that of their values.
+/// Replaces the states of packed weights, which hold packed values, with the states of the dense weights.
 pub(super) fn unpack_states(states: &mut BTreeMap<String, WeightState>, packed: &PackedWeights) {
     for (name, weight) in packed {
         if let Some(state) = states.get_mut(name) {
@@ -109,7 +109,7 @@ pub(super) fn unpack_states(states: &mut BTreeMap<String, WeightState>, packed: 
     }
 }
 
-/// Weights that train faster packed, as they are to be packed.
+/// Weights to pack because they train faster packed.
 pub(super) struct Packing {
     pub(super) weights: PackedWeights,
     entries: BTreeMap<String, PackedEntry>,
@@ -118,7 +118,7 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Packs those of all `weights` whose masks stand after `step`; `states` are their values and masks.
+    /// Packs those of all `weights` for which `stands` holds after `step`; `states` are their values and masks.
     pub(super) fn of(
         plan: &Plan,
         weights: &[PrunedWeight],
@@ -160,7 +160,7 @@ impl Packing {
         Ok(Self { weights: packed_weights, entries, states })
     }
 
-    /// Returns the model with these weights packed, and the masks of the others.
+    /// Returns the model with these weights packed, and the others under masks.
     pub(super) fn apply<M: Module>(self, model: M, plan: &Plan) -> M {
         let Self { weights, entries, states } = self;
         let mut constants = Constants::default();
@@ -187,7 +187,7 @@ pub(super) fn unpack<M: Module>(
     attach(model, plan.weights.iter(), states)
 }
 
-/// Lays the state of the optimizer for packed weights out anew.
+/// Converts the optimizer's state for packed weights to another form.
 pub(super) fn relay_state<M: Module>(
     optimizer: &ModuleOptimizer,
     model: &M,
@@ -197,7 +197,7 @@ pub(super) fn relay_state<M: Module>(
     edited(optimizer, model, |name, bytes, shape| packed.get(name)?.relaid(bytes, shape, to))
 }
 
-/// Makes all weights dense, and attaches the masks of these.
+/// Makes all weights dense, and attaches the masks of `weights`.
 fn attach<'a, M: Module>(
     model: M,
     weights: impl Iterator<Item = &'a PlannedWeight>,
@@ -213,7 +213,7 @@ fn attach<'a, M: Module>(
     apply(model, &changes)
 }
 
-/// Parameters that are not trained, by path: packing makes new leaves, which would be.
+/// Parameters that are not trained, by path: packing makes new leaves, which would be trained.
 #[derive(Default)]
 struct Constants(Vec<String>);
 

@@ -85,7 +85,7 @@ impl<M: Module> Pruned<M> {
         &self.weights
     }
 
-    /// Returns the plan that the model was pruned by.
+    /// Returns the plan by which the model was pruned.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

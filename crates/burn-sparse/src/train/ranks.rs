@@ -10,12 +10,12 @@ use crate::distributed::Ranks;
 use crate::params::{Path, VisitParams, visit_params};
 
 impl<M: Module> Sparse<M> {
-    /// Trains together with other ranks from now on. Every optimizer step averages the gradients of all ranks, which should be of
-    /// equally many samples, before penalties, scores, and masks see them; then the running statistics of batch normalization;
-    /// and every mask update is followed by [`Self::compare_masks`], whose error [`Self::finish`] and [`Self::check_updates`]
-    /// return. All ranks must take equally many steps.
+    /// Trains together with other ranks from now on. Every optimizer step averages the gradients of all ranks, which should
+    /// cover the same number of samples, before penalties, scores, and masks use them, and then the running statistics of batch
+    /// normalization. Every mask update is followed by [`Self::compare_masks`], whose error [`Self::finish`] and
+    /// [`Self::check_updates`] return. All ranks must take the same number of steps.
     ///
-    /// Start from equal parameters: attach the plan to [`Ranks::broadcast`] of a model.
+    /// Start from equal parameters: attach the plan to a model that [`Ranks::broadcast`] returned.
     #[must_use]
     pub fn with_ranks(mut self, ranks: &Ranks) -> Self {
         self.ranks = ranks.clone();
@@ -49,7 +49,7 @@ impl<M: Module> Sparse<M> {
         Ok(())
     }
 
-    /// Returns `true` if the last optimizer step has updated masks.
+    /// Returns `true` if the last optimizer step updated masks.
     pub fn is_updated(&self) -> bool {
         self.step().is_ok_and(|step| self.plan().due(step).next().is_some())
     }

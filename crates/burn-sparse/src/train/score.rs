@@ -15,7 +15,7 @@ pub struct ScoreInput<'a> {
     pub gradient: Option<&'a [f32]>,
 }
 
-/// Ranks weights by a measure of your own; see [`Sparse::with_scorer`](super::Sparse::with_scorer).
+/// Ranks weights by a custom measure; see [`Sparse::with_scorer`](super::Sparse::with_scorer).
 ///
 /// ```
 /// use burn_sparse::train::{ScoreInput, Scorer};

@@ -16,7 +16,7 @@ pub(super) struct MaskSearch<'a> {
 }
 
 impl MaskSearch<'_> {
-    /// Finds the mask of this sparsity by scores, and by growth scores if weights may grow; both in the order the layer
+    /// Finds the mask of this sparsity from scores, and from growth scores if weights may grow; both in the order the layer
     /// stores its weights.
     pub(super) fn project(
         &self,
@@ -31,7 +31,7 @@ impl MaskSearch<'_> {
         let found = match (weight.regrow, growth) {
             (Regrow::Grow(growth), Some(ranks)) => {
                 let ranks = weight.view.to_matrix(ranks);
-                // Validates growth scores as scores are.
+                // Validates growth scores in the same way as scores.
                 Scores::new(rows, cols, &ranks)?;
                 let (pattern, scores) = (&weight.pattern, scores.as_slice());
                 let update =

@@ -30,8 +30,8 @@ impl<'a> Evidence<'a> {
 
 /// Makes the mask updates that are due after `step` optimizer steps.
 ///
-/// Returns the module, and by path the weights whose optimizer state survives, for those where not all does. After an
-/// error masks stay as they are, and the journal keeps the error for `finish`.
+/// Returns the module, and by path the weights whose optimizer state survives, for parameters where not all of it does. After
+/// an error, masks stay as they are, and the journal keeps the error for `finish`.
 pub(super) fn update<M: Module>(
     module: M,
     plan: &Plan,
@@ -183,7 +183,7 @@ impl<'a> Update<'a> {
         }
         if weight.regrow.is_hard() {
             for (score, &keep) in scores.iter_mut().zip(&state.keep) {
-                // Not a product, which would keep NaN. A kept weight ranks above all dropped ones even if it is zero, as
+                // Not a product, which would keep NaN. A kept weight ranks above all dropped ones even if it is zero, such as
                 // the weights of an input that never fires or those that have just grown.
                 *score = match *score {
                     _ if keep == 0 => 0.0,

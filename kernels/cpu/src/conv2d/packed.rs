@@ -132,7 +132,7 @@ impl<V: Value> Convolution<'_, V> {
         });
     }
 
-    /// Copies the outputs of a tile to the image, without those between two lines.
+    /// Copies the outputs of a tile to the image, except those between two lines.
     fn hand_on(&self, tile: &Tile, yt: Shared, number: usize, lines: &Range<usize>) {
         let ([height, columns], pitch) = (self.outputs, self.planes.pitch);
         let (width, pixels) = (width(self.isa, tile), height * columns);

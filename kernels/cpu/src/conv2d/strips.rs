@@ -1,4 +1,4 @@
-/// Parts per thread, so that a thread that wakes late still finds some.
+/// Number of parts per thread, so that a thread that wakes late still finds some.
 const PARTS_PER_THREAD: usize = 2;
 
 /// Minimum number of output pixels per strip.
@@ -9,7 +9,7 @@ pub(crate) fn shares(threads: usize, batch: usize) -> usize {
     (threads * PARTS_PER_THREAD).div_ceil(batch.max(1))
 }
 
-/// Returns the number of strips per image, each some lines of output pixels; `lines` must be at least 1.
+/// Returns the number of strips per image, each a range of lines of output pixels; `lines` must be at least 1.
 pub(crate) fn strips(threads: usize, batch: usize, [lines, columns]: [usize; 2]) -> usize {
     shares(threads, batch).min(lines * columns / STRIP).clamp(1, lines)
 }

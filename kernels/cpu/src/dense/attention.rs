@@ -11,22 +11,22 @@ use super::softmax::Softmax;
 pub struct Attention<'a> {
     /// Queries.
     pub query: Heads<'a>,
-    /// Keys, of as many heads as the queries, or of a divisor: heads of a group share them.
+    /// Keys, with as many heads as the queries or a divisor of that number: the heads of a group share keys.
     pub key: Heads<'a>,
-    /// Values, of the shape of the keys.
+    /// Values, in the shape of the keys.
     pub value: Heads<'a>,
-    /// `true` for keys that are not seen, `[batch, keys]`; empty for none.
+    /// `true` for masked keys, `[batch, keys]`; empty if there are none.
     pub padding: &'a [bool],
-    /// Score of keys that are not seen.
+    /// Score of masked keys.
     pub masked: f32,
-    /// `true` if a query sees the keys up to its own position only; queries are at the last positions of the keys.
+    /// `true` if a query attends only to the keys up to its own position; queries are at the last positions of the keys.
     pub causal: bool,
 }
 
-/// Queries whose scores are computed together: they stay in a close cache, and a causal block skips the keys after it.
+/// Number of queries whose scores are computed together: they stay in a fast cache, and a causal block skips the keys after it.
 const BLOCK: usize = 64;
 
-/// Number of queries up to which each reads the keys and values where they are: a product of matrices would copy them first.
+/// Maximum number of queries that each read the keys and values in place: a matrix product would copy them first.
 const FEW: usize = 4;
 
 impl Attention<'_> {
@@ -42,7 +42,7 @@ impl Attention<'_> {
         let mut out = vec![0.0; len];
         let to = Shared::new(&mut out);
         let blocks = queries.div_ceil(BLOCK);
-        // Keys and values are what a step of decoding reads.
+        // A decoding step reads the keys and values.
         let bytes = 2 * size_of::<f32>() * batch * self.key.shape[1] * keys * d_head;
         for_each_part(batch * heads * blocks, team(2 * len * keys, bytes), |part| {
             let (row, block) = (part / blocks, part % blocks);
@@ -64,7 +64,7 @@ impl Attention<'_> {
         out
     }
 
-    /// Attends from `count` queries of a head; `scores [count, seen]` is scratch.
+    /// Computes the attention of `count` queries of a head; `scores [count, seen]` is scratch memory.
     fn block(
         &self,
         isa: Isa,

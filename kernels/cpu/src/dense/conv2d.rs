@@ -36,8 +36,8 @@ pub struct Gradients {
 /// identical for any number of threads.
 const PARTS: usize = 16;
 
-/// Output pixels that make a product wide enough: with fewer, register tiles stay half empty, and a gradient of the
-/// weight is read and written for little work.
+/// Number of output pixels from which a product is wide enough: with fewer, register tiles stay half empty, and a
+/// gradient of the weight is read and written for little work.
 pub(super) const WIDE: usize = 128;
 
 /// Scratch memory of a thread.
@@ -48,7 +48,7 @@ struct Scratch {
 }
 
 impl DenseConv2d<'_> {
-    /// Returns the output, `[batch, out, height', width']`. Threads take images in turn or, if there are fewer images
+    /// Returns the output, `[batch, out, height', width']`. Threads share the images or, if there are fewer images
     /// than threads, strips of images or rows of the weight.
     pub fn forward(&self, bias: &[f32]) -> Vec<f32> {
         let [batch, _, height, width] = self.x_shape;
@@ -88,7 +88,7 @@ impl DenseConv2d<'_> {
         places.for_each_init(|| self.scratch(&windows), each);
     }
 
-    /// Computes the output in strips, each some lines of output pixels.
+    /// Computes the output in strips, each a range of lines of output pixels.
     fn strips(&self, bias: &[f32], y: &mut [f32]) {
         let [batch, channels, height, width] = self.x_shape;
         let [lines, columns] = self.window.output([height, width]);
@@ -109,7 +109,7 @@ impl DenseConv2d<'_> {
                 for (out, (outputs, bias)) in outputs.chunks_exact(pixels).zip(bias).enumerate() {
                     let to = ((number * self.out + out) * lines + strip.start) * columns;
                     for (at, output) in outputs.iter().enumerate() {
-                        // SAFETY: `y` has every output of every image, and only this part writes those of this strip.
+                        // SAFETY: `y` holds all outputs of all images, and only this part writes those of this strip.
                         unsafe { *places.get().add(to + at) = output + bias };
                     }
                 }
@@ -173,7 +173,7 @@ impl DenseConv2d<'_> {
             }
             let dy = View::rows(outputs, width);
             self.unfold(windows, x, &mut scratch.windows);
-            // Computed this way round and not as `dy · windowsᵀ`: a product copies the operand that it has to
+            // Computed in this order and not as `dy · windowsᵀ`: a product copies the operand that it has to
             // transpose, and the windows are the larger one.
             let seen = View::rows(&scratch.windows, few * pixels);
             product([cols, self.out, width], &mut turned, true, seen, dy.transposed());

@@ -16,7 +16,7 @@ pub enum Function {
 /// Cost of a function, in multiply-adds.
 const WORK: usize = 30;
 
-/// Rows of inputs: `count` rows of `width` values, one row `strides[0]` (or `strides[1]` for `b`) values after the other.
+/// Rows of inputs: `count` rows of `width` values, `strides[0]` (`strides[1]` for `b`) values apart.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
     /// Number of rows.

@@ -1,9 +1,9 @@
 use crate::gemm::View;
 
-/// Vectors of every head and position: `[batch, heads, positions, d_head]` with any strides but that of the features.
+/// Vectors of every head and position: `[batch, heads, positions, d_head]`, with any strides except that of the features.
 #[derive(Clone, Copy)]
 pub struct Heads<'a> {
-    /// Elements, from the first of the first vector on.
+    /// Elements, starting with the first of the first vector.
     pub values: &'a [f32],
     /// `[batch, heads, positions, d_head]`.
     pub shape: [usize; 4],
@@ -14,7 +14,7 @@ pub struct Heads<'a> {
 /// Vectors of some positions of a head.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors<'a> {
-    /// From the first element of the first vector to the last of the last.
+    /// Elements from the first of the first vector to the last of the last vector.
     pub(super) values: &'a [f32],
     /// Distance from one position to the next.
     pub(super) stride: usize,

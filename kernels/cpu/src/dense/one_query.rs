@@ -3,19 +3,19 @@ use crate::simd::{Simd, Work};
 use super::heads::Vectors;
 use super::softmax::Softmax;
 
-/// Attention of one query to the keys and values where they are, as a step of decoding has it.
+/// Attention of one query to keys and values in place, as in a decoding step.
 pub(super) struct OneQuery<'a> {
     pub(super) query: &'a [f32],
     /// Keys and values of as many positions as there are scores, each as long as the query.
     pub(super) key: Vectors<'a>,
     pub(super) value: Vectors<'a>,
-    /// Its row takes the scores.
+    /// Softmax whose row receives the scores.
     pub(super) softmax: Softmax<'a>,
-    /// Takes the weighted mean of the values.
+    /// Destination of the weighted mean of the values.
     pub(super) context: &'a mut [f32],
 }
 
-/// Vectors of the query, or of the context, that are kept in registers together.
+/// Number of vectors of the query, or of the context, that are kept in registers together.
 const PARTS: usize = 4;
 
 impl Work for OneQuery<'_> {
@@ -62,13 +62,13 @@ impl Work for OneQuery<'_> {
     }
 }
 
-/// Returns the number of floats of each of the next vectors, of `left`.
+/// Returns the number of floats in each of the next vectors, of `left` remaining floats.
 #[inline(always)]
 fn lanes<S: Simd>(left: usize) -> [usize; PARTS] {
     std::array::from_fn(|part| S::LANES.min(left.saturating_sub(part * S::LANES)))
 }
 
-/// Loads a vector of which `count` floats are there: all of them if `WHOLE`.
+/// Loads the first `count` floats of a vector, or all of them if `WHOLE`.
 #[inline(always)]
 unsafe fn load<S: Simd, const WHOLE: bool>(from: *const f32, count: usize) -> S::F {
     // SAFETY: guaranteed by the caller.
@@ -116,7 +116,7 @@ unsafe fn mean<S: Simd, const WHOLE: bool>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        // Those of every second value, which do not wait for the others.
+        // Separate sums for even and odd values, which do not wait for each other.
         let mut sums = [[S::zero(); PARTS]; 2];
         for (pair, weights) in weights.chunks(2).enumerate() {
             for (at, &weight) in weights.iter().enumerate() {

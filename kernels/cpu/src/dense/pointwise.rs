@@ -7,16 +7,16 @@ use crate::parallel::{Shared, for_each_part, part, team};
 const ROWS: usize = 32;
 
 impl DenseConv2d<'_> {
-    /// Returns `true` if every output pixel reads only the pixel at its own position, and an image is as wide as a
-    /// product should be.
+    /// Returns `true` if every output pixel reads only the pixel at its own position, and an image is wide enough
+    /// for a product.
     pub(super) fn is_pointwise(&self) -> bool {
         let (window, [.., height, width]) = (&self.window, self.x_shape);
         let plain = window.kernel == [1, 1] && window.stride == [1, 1];
         plain && window.padding == [(0, 0); 2] && height * width >= WIDE
     }
 
-    /// Computes the product of the weight and each image directly, without unfolding. Threads take images in turn or,
-    /// if there are fewer images than threads, some rows of the weight.
+    /// Computes the product of the weight and each image directly, without unfolding. Threads share the images or, if
+    /// there are fewer images than threads, the rows of the weight.
     pub(super) fn pointwise(&self, bias: &[f32], y: &mut [f32]) {
         let [batch, channels, height, width] = self.x_shape;
         let pixels = height * width;
@@ -29,7 +29,7 @@ impl DenseConv2d<'_> {
             let (number, rows) = (at / parts, part(self.out, at % parts, parts));
             let picture = View::rows(&self.x[number * channels * pixels..], pixels);
             let weight = View::rows(&self.weight[rows.start * channels..], channels);
-            // SAFETY: `y` has every row of every image, and only this part writes these.
+            // SAFETY: `y` holds all rows of all images, and only this part writes these.
             let y = unsafe {
                 let first = places.get().add((number * self.out + rows.start) * pixels);
                 std::slice::from_raw_parts_mut(first, rows.len() * pixels)

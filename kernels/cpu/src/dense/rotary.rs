@@ -3,8 +3,8 @@ use crate::simd::{Isa, Simd, Work, dispatch};
 
 use super::heads::Heads;
 
-/// Turns feature `i` of every head together with feature `i + d_head / 2` by the angles of its position. Returns
-/// `[batch, heads, positions, d_head]`.
+/// Rotates feature `i` of every head together with feature `i + d_head / 2` by the angles of its position.
+/// Returns `[batch, heads, positions, d_head]`.
 ///
 /// # Panics
 /// Panics if `cos` and `sin` do not have `positions · d_head / 2` values each, or a vector is outside of its slice.

@@ -4,9 +4,9 @@ use crate::simd::{Simd, Work};
 /// Softmax of a row of scores, in place.
 pub(super) struct Softmax<'a> {
     pub(super) row: &'a mut [f32],
-    /// `true` for scores that count as `masked`; of the row's length or longer.
+    /// `true` for scores that are replaced by `masked`; at least as long as the row.
     pub(super) padding: Option<&'a [bool]>,
-    /// Multiplied with every score first.
+    /// Factor by which every score is multiplied first.
     pub(super) scale: f32,
     pub(super) masked: f32,
 }
@@ -24,11 +24,11 @@ impl Work for Softmax<'_> {
             for (score, &hidden) in row.iter_mut().zip(padding) {
                 *score = if hidden { masked } else { *score };
             }
-            // The largest may be hidden now.
+            // The largest score may be masked now.
             // SAFETY: as above.
             most = unsafe { scaled::<S>(row, 1.0) };
         }
-        // SAFETY: vectors lie in the row, of which the last may be a part.
+        // SAFETY: all vectors are within the row; the last may be partial.
         unsafe {
             let to = row.as_mut_ptr();
             let mut sums = S::zero();
@@ -58,7 +58,7 @@ impl Work for Softmax<'_> {
     }
 }
 
-/// Multiplies the scores of a row, and returns the largest.
+/// Multiplies the scores of a row by `scale`, and returns the largest.
 ///
 /// # Safety
 /// Same as for [`Simd`].
@@ -67,7 +67,7 @@ unsafe fn scaled<S: Simd>(row: &mut [f32], scale: f32) -> f32 {
     let whole = row.len() / S::LANES * S::LANES;
     let (vectors, rest) = row.split_at_mut(whole);
     let mut lanes = [f32::NEG_INFINITY; 16];
-    // SAFETY: guaranteed by the caller; the vectors lie in the row.
+    // SAFETY: guaranteed by the caller; the vectors are within the row.
     unsafe {
         let mut most = S::splat(f32::NEG_INFINITY);
         for at in (0..whole).step_by(S::LANES) {

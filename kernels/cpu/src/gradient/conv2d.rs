@@ -28,10 +28,10 @@ pub struct Conv2dGradients {
 /// for any number of threads.
 const PARTS: usize = 16;
 
-/// Output pixels above which an image is cut into strips: their gradients and a few channels stay in the closest caches.
+/// Output pixels above which an image is cut into strips, whose gradients and a few channels stay in the fastest caches.
 const MOST: usize = 1536;
 
-/// Output pixels below which several images are taken together: sums along pixels are added up once for all of them.
+/// Output pixels below which several images are processed together: sums along pixels are added up once for all of them.
 const FEWEST: usize = 256;
 
 /// Returns the gradients of [`crate::conv2d`], given the gradient `dy [batch, rows, height', width']` of its output.
@@ -86,7 +86,7 @@ fn gradients<V: Value>(
     Conv2dGradients { x: wants_x.then_some(dx), values, bias }
 }
 
-/// Layout of a few images, or of some lines of one, that are taken at a time.
+/// Layout of the images, or the lines of one image, that are processed at a time.
 struct Convolution<'a, V> {
     isa: Isa,
     weight: &'a Weight<'a, V>,
@@ -99,7 +99,7 @@ struct Convolution<'a, V> {
     outputs: [usize; 2],
     /// Number of strips per image.
     strips: usize,
-    /// Number of images that are taken together.
+    /// Number of images that are processed together.
     together: usize,
 }
 

@@ -9,15 +9,15 @@ use crate::simd::{Isa, Simd, Work, dispatch};
 use crate::tiles::{Pack, Packed, Tile, TileRows, units, width};
 use crate::{Value, Weight};
 
-/// Tokens at a time for groups: the sums of a register tile are added up once per chunk, and eight features of it stay in
-/// the first-level cache.
+/// Number of tokens per chunk for groups: the sums of a register tile are added up once per chunk, and eight features of
+/// a chunk stay in the first-level cache.
 const GROUPED_TOKENS: usize = 1024;
 
-/// Floats of the inputs of a chunk of tokens if rows share no columns, so that they stay in the second-level cache while
-/// every row reads its own.
+/// Number of input floats in a chunk of tokens if rows share no columns, so that they stay in the second-level cache
+/// while every row reads its own.
 const CHUNK: usize = 128 << 10;
 
-/// Tokens of the shortest chunk.
+/// Minimum number of tokens in a chunk.
 const FEWEST: usize = 64;
 
 /// Adds `Σ_token dy[row] · x[column]` to the gradient of every stored value.
@@ -58,7 +58,7 @@ pub(super) fn add<V: Value>(
     }
 }
 
-/// Adds the dot products of some units of a weight. Tokens that do not count have a gradient of zero.
+/// Adds the dot products of some units of a weight. Tokens without an output have a gradient of zero.
 pub(super) struct Dots<'a, V, X, Y> {
     pub(super) weight: &'a Weight<'a, V>,
     pub(super) units: Range<usize>,
@@ -68,7 +68,7 @@ pub(super) struct Dots<'a, V, X, Y> {
     pub(super) dy: Y,
     /// Vectors of tokens of a feature.
     pub(super) vectors: usize,
-    /// Gradients of the values; units own theirs.
+    /// Gradients of the values; each unit writes only its own.
     pub(super) dw: Shared,
 }
 
@@ -145,8 +145,8 @@ impl<V: Value, X: TileRows, Y: TileRows> Dots<'_, V, X, Y> {
             // SAFETY: every feature has `width` floats.
             let dy = unsafe { self.dy.row(row, width) };
             for entries in entries.chunks(S::LANES) {
-                // SAFETY: every feature has `width` floats; parts fill one vector of sums; `entries` names gradients of
-                // this row, which are this thread's.
+                // SAFETY: every feature has `width` floats; parts fill one vector of sums; `entries` point to gradients
+                // of this row, which only this thread writes.
                 unsafe {
                     let mut sums = [S::zero(); 16];
                     for (part, entries) in entries.chunks(PART).enumerate() {
@@ -195,7 +195,7 @@ unsafe fn grid<S: Simd, const ROWS: usize, const COLUMNS: usize>(
     }
 }
 
-/// Returns for every column the products with a row, added up lane by lane.
+/// Returns, for every column, its products with a row, added up lane by lane.
 #[inline(always)]
 unsafe fn line<S: Simd, const COLUMNS: usize>(
     dy: *const f32,

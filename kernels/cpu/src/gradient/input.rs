@@ -26,8 +26,8 @@ fn by_layout<V: Value>(isa: Isa, weight: &Weight<'_, V>, dy: &[f32], dx: &mut [f
     }
 }
 
-/// Multiplies a tile of tokens at a time: the kept columns of a group are a dense register tile, whose results go to scattered
-/// rows.
+/// Multiplies a tile of tokens at a time: the kept columns of a group form a dense register tile, whose results go to
+/// scattered rows.
 fn groups<V: Value>(isa: Isa, weight: &Weight<'_, V>, vector: usize, dy: &[f32], dx: &mut [f32]) {
     let n = dy.len() / weight.rows;
     let team = team(weight.work() * n, size_of::<V>() * weight.work());
@@ -53,7 +53,7 @@ fn groups<V: Value>(isa: Isa, weight: &Weight<'_, V>, vector: usize, dy: &[f32],
     });
 }
 
-/// Kept columns of a group whose values are widened at a time.
+/// Number of kept columns of a group whose values are widened at a time.
 const WIDENED: usize = 64;
 
 /// Returns the number of floats that are widened at a time.
@@ -69,7 +69,7 @@ pub(super) struct Scatter<'a, V, Y, X> {
     pub(super) vectors: usize,
     /// Gradients of every row.
     pub(super) dy: Y,
-    /// Gradients of every column, to write.
+    /// Destination of the gradients of every column.
     pub(super) dx: X,
     /// Buffer of [`window`] floats.
     pub(super) window: &'a mut [f32],

@@ -8,12 +8,12 @@ use crate::simd::{Isa, Simd, Work, dispatch};
 use crate::tokens_major::table::{self, InRegisters, Table};
 use crate::{Value, Weight};
 
-/// Tokens at a time, so that the inputs of a block stay in the first-level cache while every row reads them: 128 tokens of
-/// a block of 32 are 16 KB.
+/// Number of tokens at a time, so that the inputs of a block stay in the first-level cache while every row reads them: 128
+/// tokens of a block of 32 are 16 KB.
 const TOKENS: usize = 128;
 
-/// Cost of the dearest look-up that is cheaper than a load of [`super::dots`], in multiply-adds: AVX-512 finds an input in two
-/// permutations, AVX2 needs eight steps for half as many rows, and took four times as long.
+/// Highest cost of a look-up that is cheaper than a load of [`super::dots`], in multiply-adds: AVX-512 finds an input in two
+/// permutations; AVX2 needs eight steps for half as many rows, and took four times as long.
 const DEAREST: usize = 4;
 
 /// Returns `true` if this instruction set looks up the inputs of such blocks in registers.
@@ -60,8 +60,8 @@ pub(super) fn add<V: Value>(
     }
 }
 
-/// Copies the features `part · step..` of every token to `to[part][token]`, `width` floats, with zeros past the last
-/// feature of the part.
+/// Copies the features `part · step..` of every token to `to[part][token]`, as `width` floats, with zeros past the
+/// last feature of the part.
 fn split(
     from: &[f32],
     features: usize,
@@ -98,7 +98,7 @@ struct LookUp<'a, V> {
     tables: &'a [f32],
     /// Gradients of the outputs of every token of every tile of 16 rows.
     rows: &'a [f32],
-    /// Gradients of the values; tiles own theirs.
+    /// Gradients of the values; each tile writes only its own.
     dw: Shared,
 }
 
@@ -107,7 +107,7 @@ impl<V: Value> Work for LookUp<'_, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        // SAFETY: `fits` has asked for an instruction set with tables of this size.
+        // SAFETY: `fits` has checked that the instruction set has tables of this size.
         unsafe {
             match self.width / S::LANES {
                 2 => self.blocks::<S, InRegisters<S::F, 2>>(),

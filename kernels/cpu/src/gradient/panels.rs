@@ -1,8 +1,8 @@
 //! Gradient of the input through weights whose rows share no columns.
 //!
-//! A weight is cut into panels of some rows. The entries of a panel are sorted by column, which takes a few
-//! cycles each and serves all tokens, so that sums of a column stay in registers: adding to the columns in the order of rows
-//! would load and store a sum for every entry.
+//! A weight is cut into panels of some rows. The entries of a panel are sorted by column, once for all tokens and in a few
+//! cycles each, so that sums of a column stay in registers: adding to the columns row by row would load and store a sum for
+//! every entry.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,13 +13,13 @@ use crate::simd::{Isa, Simd, Work, dispatch};
 use crate::tiles::{Pack, Packed, TileRows, Unpack, cut_for_all, width};
 use crate::{Value, Weight};
 
-/// Entries per column that a panel should have on average, so that its sums are loaded and stored seldom.
+/// Number of entries per column that a panel should have on average, so that its sums are rarely loaded and stored.
 const ENTRIES: usize = 24;
 
-/// Most rows of a panel, so that their gradients stay in a close cache while all columns use them.
+/// Maximum number of rows of a panel, so that their gradients stay in a fast cache while all columns use them.
 const ROWS: usize = 384;
 
-/// Multiply-adds that take as long as sorting an entry.
+/// Cost of sorting an entry, in multiply-adds.
 const SORTED: usize = 100;
 
 /// Computes `dx [n, cols] = dy [n, rows] · W`.
@@ -62,7 +62,7 @@ pub(super) fn panels<V: Value>(weight: &Weight<'_, V>) -> Vec<Panel> {
     panels.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-/// Entries of some rows, column after column.
+/// Entries of some rows, sorted by column.
 pub(super) struct Panel {
     /// Start of the entries of every column, and the end of the last.
     starts: Vec<u32>,
@@ -73,7 +73,7 @@ pub(super) struct Panel {
 impl Panel {
     /// Sorts the entries of these rows by column.
     fn of<V: Value>(weight: &Weight<'_, V>, rows: Range<usize>) -> Self {
-        // Counted two places further on: while entries are placed, a column's end is the next one's start.
+        // Counted two places ahead: while entries are placed, a column's end is the next one's start.
         let mut starts = vec![0; weight.cols + 2];
         weight.entries(rows.clone(), |_, column, _| starts[column + 2] += 1);
         for column in 0..weight.cols {
@@ -101,7 +101,7 @@ pub(super) struct Multiply<'a, Y, X> {
     pub(super) vectors: usize,
     /// Gradients of every row of the weight.
     pub(super) dy: Y,
-    /// Gradients of every column, to write.
+    /// Destination of the gradients of every column.
     pub(super) dx: X,
 }
 

@@ -1,4 +1,4 @@
-//! Weights of integers from packed or dense ones.
+//! Builds weights of integers from packed or dense ones.
 
 use burn_sparse_pattern::format::{Integers, Scales, level_code};
 use burn_sparse_pattern::{GroupedPacked, Packed, RowOrder};
@@ -10,18 +10,18 @@ use super::quads::{Quad, Quads};
 use super::weight::{ByteWeight, Expanded, Form, Kept, NO_ROW, Unit, Window, places};
 use crate::layout::TILE_ROWS;
 
-/// Share of kept weights from which a bit for each weight takes less memory than an index for each kept one, so much less that reading
-/// all columns pays.
+/// Minimum share of kept weights for which a bit per weight takes so much less memory than an index per kept weight that reading
+/// all columns pays off.
 const EXPANDED: f64 = 0.4;
 
-/// Most rows of a unit.
+/// Maximum number of rows of a unit.
 const MOST_ROWS: usize = 2 * TILE_ROWS;
 
 impl ByteWeight {
-    /// Rounds a dense `[rows, cols]` matrix to integers of these scales.
+    /// Rounds a dense `[rows, cols]` matrix to integers with these scales.
     ///
     /// # Panics
-    /// Panics if there are not as many values, or there are fewer scales.
+    /// Panics if there are too few values or scales, or a scale's block is not a multiple of 4 that divides 256.
     pub fn dense((rows, cols): (usize, usize), values: &[f32], scales: &Scales) -> Self {
         let mut build = Build::new(cols, scales);
         let all: Vec<u32> = (0..rows as u32).collect();
@@ -36,10 +36,10 @@ impl ByteWeight {
         build.finish((rows, cols), Form::Dense)
     }
 
-    /// Rounds a packed matrix to integers of these scales.
+    /// Rounds a packed matrix to integers with these scales.
     ///
     /// # Panics
-    /// Panics if there are fewer scales.
+    /// Panics if there are too few scales, or a scale's block is not 64, 128, or 256.
     pub fn packed(packed: &Packed, scales: &Scales) -> Self {
         let shape = (packed.rows(), packed.cols());
         match packed {
@@ -58,10 +58,10 @@ impl ByteWeight {
         !grouped && kept >= EXPANDED && ByteIsa::detect().expands()
     }
 
-    /// As [`Self::packed`], stored as a bit for every weight that says whether it is kept, and the kept weights.
+    /// Same as [`Self::packed`], but stores a bit for every weight that says whether it is nonzero, and the nonzero weights.
     ///
     /// # Panics
-    /// As [`Self::packed`].
+    /// Same as [`Self::packed`].
     pub fn expanded(packed: &Packed, scales: &Scales) -> Self {
         let (rows, cols) = (packed.rows(), packed.cols());
         let mut build = Build::new(cols, scales);
@@ -83,7 +83,7 @@ impl ByteWeight {
     }
 }
 
-/// Stores the weights of quads that are not zero, as the expanding kernel reads them.
+/// Stores the nonzero weights of quads as the expanding kernel reads them.
 fn expanded(quads: &[Quad], units: &[Unit], in_codes: bool) -> Expanded {
     let mask = |quad: &Quad| {
         let kept = |mask: u64, (at, &byte): (usize, &i8)| mask | u64::from(byte != 0) << at;
@@ -117,7 +117,7 @@ fn expanded(quads: &[Quad], units: &[Unit], in_codes: bool) -> Expanded {
     Expanded { masks, starts, kept }
 }
 
-/// Returns `true` if groups of so many rows fill strips, or fill one together.
+/// Returns `true` if groups of this many rows each fill whole strips, or together fill one.
 fn fits(vector: usize) -> bool {
     vector.is_multiple_of(TILE_ROWS) || TILE_ROWS.is_multiple_of(vector)
 }
@@ -166,8 +166,8 @@ fn rows(packed: &Packed) -> Vec<Group> {
     found.into_iter().enumerate().map(group).collect()
 }
 
-/// Lays groups out of which every `period` fill a unit. Every chunk of a unit has as many steps as the group that keeps most
-/// columns there needs; each half of a chunk has steps of its own if that takes no more, or the instruction set wants it.
+/// Lays out groups, `period` of which fill a unit. Every chunk of a unit has as many steps as the group that keeps most columns
+/// there needs; each half of a chunk has its own steps if that takes no more steps, or if the instruction set wants it.
 fn kept(
     (rows, cols): (usize, usize),
     scales: &Scales,
@@ -260,7 +260,7 @@ impl<'a> Build<'a> {
         Self { row_scales, block, blocks, lanes, sums, units, quads }
     }
 
-    /// Begins a unit.
+    /// Starts a unit.
     fn unit(&mut self, strips: usize) -> Unit {
         let unit = Unit { strip: self.lanes.len(), strips, first: self.quads.len() };
         self.lanes.resize(unit.strip + strips, [NO_ROW; TILE_ROWS]);
@@ -274,7 +274,7 @@ impl<'a> Build<'a> {
         self.quads.resize(self.quads.len() + steps * unit.strips, Quad::ZERO);
     }
 
-    /// Writes a weight of a unit, rounded, to a slot of a step; its lane counts through all strips.
+    /// Rounds a weight of a unit, and writes it to a slot of a step; its lane is counted through all strips.
     fn put(
         &mut self,
         unit: Unit,

@@ -1,4 +1,4 @@
-//! Kernel for rows of all columns.
+//! Kernel for rows that use all columns.
 
 use std::ops::Range;
 
@@ -39,8 +39,8 @@ impl<Q: Stored> Multiply<'_, Q> {
         let n = self.inputs.count();
         let mut token = 0;
         while token < n {
-            // SAFETY: guaranteed by the caller. With few tokens several steps are computed at a time, each with its own
-            // sums, where a product waits for the one before.
+            // SAFETY: guaranteed by the caller. With few tokens, several steps are computed at a time, each with its
+            // own sums, if a product waits for the previous one.
             token += unsafe {
                 match (n - token).min(D::TOKENS * 2 / STRIPS) {
                     1 if D::WAITS => self.tokens::<D, 1, 4, STRIPS>(unit, token),
@@ -103,7 +103,7 @@ unsafe fn add<D: Dots, Q: Stored, const T: usize, const STRIPS: usize>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        // By index, here and below: behind an iterator, sums are written to memory at every step.
+        // Indexed, here and below: with an iterator, sums are written to memory at every step.
         for t in 0..T {
             let x = D::inputs(inputs[t].add(step * QUAD));
             multiply_add::<D, Q, STRIPS>(&mut sums[t], x, weights);

@@ -1,5 +1,5 @@
-//! Kernel for rows that keep about half of their columns: a bit for every weight says whether it is kept, and kept weights lie side by
-//! side. Less is read than with an index for each; multiplied are all columns, as those of a dense weight.
+//! Kernel for rows that keep about half of their columns: a bit for every weight says whether it is nonzero, and nonzero weights
+//! are contiguous. It reads less than with an index for each kept weight, and multiplies all columns, as for a dense weight.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::quads::{InBlocks, Levels, Quad, Stored};
 use super::store::{Target, Totals, started};
 use super::weight::{ByteWeight, Expanded, Unit};
 
-/// Number of tokens up to which a quad is expanded for each of them, in a register; for more it is written to memory once.
+/// Maximum number of tokens for which a quad is expanded once per token, in a register; for more, it is written to memory once.
 const FEW: usize = 4;
 
 pub(super) struct Multiply<'a> {
@@ -62,7 +62,7 @@ impl Multiply<'_> {
         }
     }
 
-    /// Computes the outputs of a unit for the `T` tokens that there are.
+    /// Computes the outputs of a unit for all `T` tokens.
     #[inline(always)]
     unsafe fn tokens<
         D: Dots,
@@ -76,7 +76,7 @@ impl Multiply<'_> {
     ) {
         let (weight, unit) = (self.weight, &self.weight.units[at]);
         let steps = weight.cols.div_ceil(QUAD);
-        // SAFETY: a unit has a mask for each of its strips and steps, whose weights follow each other; the rest as in the dense
+        // SAFETY: a unit has a mask for each of its strips and steps, whose weights are contiguous; the rest as in the dense
         // kernel.
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(0);
@@ -102,7 +102,7 @@ impl Multiply<'_> {
         }
     }
 
-    /// Expands a unit to memory, and computes its outputs for all tokens as those of a dense weight.
+    /// Expands a unit to memory, and computes its outputs for all tokens as for a dense weight.
     #[inline(always)]
     unsafe fn many<D: Dots, P: Packing, const STRIPS: usize>(&self, at: usize) {
         let (weight, unit) = (self.weight, &self.weight.units[at]);
@@ -123,7 +123,7 @@ impl Multiply<'_> {
 
 /// Kept weights as they are stored.
 pub(super) trait Packing: InBlocks {
-    /// A quad of the weights that they are.
+    /// Quad of the expanded weights.
     type Quad: Stored;
 
     /// Returns the place of the first kept weight of every strip of a step, and the number of bytes of the step.
@@ -205,7 +205,7 @@ impl Packing for Codes {
     }
 }
 
-/// Steps of a unit that are left.
+/// Remaining steps of a unit.
 pub(super) struct Steps<P, const STRIPS: usize> {
     masks: *const [u64; STRIPS],
     kept: *const u8,
@@ -223,7 +223,7 @@ impl Expanded {
 }
 
 impl<P: Packing, const STRIPS: usize> Steps<P, STRIPS> {
-    /// Goes on to the next step. Returns the masks of this one, and where the kept weights of every strip begin.
+    /// Advances to the next step. Returns the masks of the current one, and where the kept weights of every strip begin.
     ///
     /// # Safety
     /// There must be a step.
@@ -298,7 +298,7 @@ impl<P: Packing, const STRIPS: usize> Steps<P, STRIPS> {
     }
 }
 
-/// As [`Packing::expand`], without special instructions.
+/// Same as [`Packing::expand`], without special instructions.
 ///
 /// # Safety
 /// There must be as many weights as the mask has places.

@@ -1,4 +1,4 @@
-//! Inputs in bytes: a scale for every stretch of every token, which its largest input decides.
+//! Inputs in bytes: every stretch of every token has a scale, which its largest input determines.
 
 use super::dots::{ByteIsa, ByteWork, CHUNK, Dots, MOST, STRETCH, dispatch};
 use crate::layout::TILE_ROWS;
@@ -107,7 +107,7 @@ unsafe fn rounded<D: Dots>(x: &[f32], to: *mut u8) -> f32 {
         for at in (0..whole).step_by(TILE_ROWS) {
             D::quantize(x.as_ptr().add(at), inverse, to.add(at));
         }
-        // Columns past the last meet weights of zero, whatever they are.
+        // Inputs past the last column are multiplied by weights of zero, whatever they are.
         let mut rest = [0.0; TILE_ROWS];
         rest[..x.len() - whole].copy_from_slice(&x[whole..]);
         for at in (whole..stride(x.len())).step_by(TILE_ROWS) {
@@ -148,7 +148,7 @@ unsafe fn largest<S: Simd>(x: &[f32]) -> f32 {
             most[lane] = larger(most[lane], value.abs());
             wrong[lane] += value * 0.0;
         }
-        // In halves, whose lanes do not wait for each other.
+        // Reduces by halves, whose lanes do not wait for each other.
         for half in [8, 4, 2, 1] {
             for lane in 0..half {
                 most[lane] = larger(most[lane], most[lane + half]);

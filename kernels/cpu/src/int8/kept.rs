@@ -1,5 +1,6 @@
-//! Kernel for kept columns: every lane looks its inputs up in a table of 64 columns, which is a register or four, or in half of it. Rows that
-//! keep the same columns look them up together (Huang et al., DAC'22); others, each its own (Yao et al., AAAI'19).
+//! Kernel for kept columns: every lane looks up its inputs in a table of 64 columns (a register or four), or in half of it. Rows
+//! that keep the same columns look them up together (Huang et al., DAC'22); other rows each look up their own (Yao et al.,
+//! AAAI'19).
 
 use std::ops::Range;
 
@@ -76,7 +77,7 @@ impl<Q: Stored> Multiply<'_, Q> {
         let (weight, unit, chunks) = (self.weight, &self.weight.units[at], self.weight.chunks());
         let offsets = &self.kept.offsets[at * chunks..(at + 1) * chunks + 1];
         // SAFETY: offsets count the steps of every chunk, each with an index of its groups and a quad of every strip; a
-        // token has a chunk of inputs for each; units own their rows.
+        // token has inputs for every chunk; each unit writes only its own rows.
         unsafe {
             let inputs: [*const u8; T] = self.inputs.tokens(token);
             let mut totals = Totals::<T, STRIPS>::ZERO;
@@ -135,7 +136,7 @@ impl<Q: Stored> Multiply<'_, Q> {
     }
 }
 
-/// Steps of a unit that are left.
+/// Remaining steps of a unit.
 struct Steps<Q> {
     index: *const u8,
     windows: *const Window,
@@ -161,7 +162,7 @@ impl<Q: Stored> Steps<Q> {
         }
     }
 
-    /// As [`Self::add`], given the first inputs of its stretch: steps of different chunks follow each other without a branch.
+    /// Same as [`Self::add`], given the first inputs of its stretch: steps of different chunks follow without a branch.
     #[inline(always)]
     unsafe fn add_windows<D: Dots, const PERIOD: usize, const T: usize, const STRIPS: usize>(
         &mut self,
@@ -187,7 +188,7 @@ impl<Q: Stored> Steps<Q> {
         }
     }
 
-    /// Goes on to the next step.
+    /// Advances to the next step.
     #[inline(always)]
     unsafe fn advance<const PERIOD: usize, const STRIPS: usize>(&mut self) {
         // SAFETY: guaranteed by the caller.

@@ -9,8 +9,8 @@ use super::dots::{Dots, QUAD_BYTES, level};
 #[repr(align(64))]
 pub(super) struct Quad(pub(super) [i8; QUAD_BYTES]);
 
-/// A quad of every row of a strip in codes of levels: those of its first half in the lower halves of bytes, of its second half
-/// in the upper ones.
+/// A quad of every row of a strip as codes of levels: those of its first half in the lower halves of bytes, those of its
+/// second half in the upper ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(32))]
 pub(super) struct HalfQuad([u8; QUAD_BYTES / 2]);
@@ -31,7 +31,7 @@ pub(super) enum Quads {
 
 /// Extent of the scales of weights: a row, or a block of its columns.
 pub(super) trait InBlocks: 'static {
-    /// `true` if every block of columns has scales of its own.
+    /// `true` if every block of columns has its own scales.
     const IN_BLOCKS: bool;
 }
 
@@ -90,7 +90,7 @@ impl Levels {
 impl Quad {
     pub(super) const ZERO: Self = Self([0; QUAD_BYTES]);
 
-    /// Returns the codes of the levels that its bytes are.
+    /// Returns the quad as codes of levels.
     pub(super) fn codes(&self) -> HalfQuad {
         let (first, second) = self.0.split_at(QUAD_BYTES / 2);
         HalfQuad(std::array::from_fn(|at| level_code(first[at]) | level_code(second[at]) << 4))

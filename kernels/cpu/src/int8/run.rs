@@ -10,13 +10,13 @@ use crate::Store;
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, with_scratch};
 
-/// Multiply-adds of bytes that take the time of one of floats.
+/// Number of multiply-adds of bytes that take the time of one of floats.
 const PER_FLOAT: usize = 4;
 
-/// Bytes of the inputs and outputs of a block of tokens, so that they stay in the second-level cache.
+/// Target size in bytes of the inputs and outputs of a block of tokens, so that they stay in the second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Fewest and most tokens of a block. The weights are read once for each block.
+/// Minimum and maximum number of tokens of a block. The weights are read once for each block.
 const BLOCK_TOKENS: Range<usize> = 16..128;
 
 /// Returns the number of tokens of a block.
@@ -25,8 +25,8 @@ fn block_tokens(weight: &ByteWeight) -> usize {
     (BLOCK_BYTES / bytes).next_multiple_of(8).clamp(BLOCK_TOKENS.start, BLOCK_TOKENS.end)
 }
 
-/// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each stretch of a token by its own
-/// scale.
+/// Computes `y [n, rows] = activation(x [n, cols] · Wᵀ + bias)`, with inputs rounded to bytes, each stretch of a token with its
+/// own scale.
 ///
 /// # Panics
 /// Panics if slices do not have these lengths, which callers check.
@@ -58,7 +58,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Few tokens: threads share the rows out.
+    /// For few tokens: divides the rows among threads.
     fn by_units(self, n: usize, team: Team) {
         let Self { isa, weight, x, store, y } = self;
         with_inputs(isa, x, weight.cols, n, |inputs| {
@@ -69,7 +69,7 @@ impl Call<'_> {
         });
     }
 
-    /// Many tokens: threads take blocks of them, whose outputs are put in order while they are close.
+    /// For many tokens: divides blocks of tokens among threads, and reorders the outputs of a block while they are cached.
     fn by_tokens(self, n: usize, team: Team) {
         let Self { isa, weight, x, store, y } = self;
         let (most, units) = (block_tokens(weight), 0..weight.units.len());
@@ -98,7 +98,7 @@ impl Call<'_> {
 /// Calls `use_them` with `x [n, cols]` in bytes.
 fn with_inputs(isa: ByteIsa, x: &[f32], cols: usize, n: usize, use_them: impl FnOnce(Inputs<'_>)) {
     let (stride, stretches) = (stride(cols), stretches(cols));
-    // Bytes in memory that is aligned and kept between calls, as floats are.
+    // Bytes use the aligned memory that is kept between calls for floats.
     with_scratch(n * stride / 4 + n * stretches, |scratch| {
         let (bytes, scales) = scratch.split_at_mut(n * stride / 4);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(bytes);
@@ -131,7 +131,7 @@ fn multiply_quads<Q: Stored>(
     match &weight.form {
         Form::Dense => dispatch(isa, dense::Multiply { weight, quads, units, inputs, target }),
         Form::Expanded(expanded) => {
-            // Out here: a closure is not compiled for the instruction set.
+            // Allocated outside the kernel: a closure is not compiled for the instruction set.
             with_scratch(expanded::scratch(weight), |scratch| {
                 let quads = scratch.as_mut_ptr().cast();
                 dispatch(

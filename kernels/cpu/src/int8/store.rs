@@ -9,7 +9,7 @@ use crate::layout::TILE_ROWS;
 use crate::parallel::Shared;
 use crate::simd::Simd;
 
-/// Sums of the stretches so far, scaled, of the `T` tokens from `token` on.
+/// Scaled sums of the stretches so far, for the `T` tokens from `token` on.
 pub(super) struct Totals<const T: usize, const STRIPS: usize>([[[f32; TILE_ROWS]; STRIPS]; T]);
 
 impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
@@ -34,7 +34,7 @@ impl<const T: usize, const STRIPS: usize> Totals<T, STRIPS> {
             scales[t] = inputs.scale(token + t, stretch);
         }
         let of_strips = weight.block_scales.as_ptr().wrapping_add(unit.strip * weight.blocks());
-        // Loops this short are unrolled before sums would have to stay in memory, where every step would write them.
+        // Loops this short are unrolled early enough to keep sums out of memory, where every step would write them.
         for t in 0..T {
             for strip in 0..STRIPS {
                 // SAFETY: guaranteed by the caller; weights in codes have scales for every block of every strip.
@@ -107,7 +107,7 @@ pub(super) unsafe fn multiply_add<D: Dots, Q: Stored, const STRIPS: usize>(
     inputs: D::Bytes,
     weights: *const Q,
 ) {
-    // Written out: sums that are indexed by a loop stay in memory where there are few registers.
+    // Unrolled by hand: sums that are indexed in a loop stay in memory where there are few registers.
     const { assert!(STRIPS == 1 || STRIPS == 2) };
     // SAFETY: guaranteed by the caller.
     unsafe {
@@ -149,7 +149,7 @@ pub(super) struct Target<'a> {
     pub(super) y: Shared,
     /// Floats from one token's outputs to the next.
     pub(super) stride: usize,
-    /// `true` to write outputs in the order of lanes, each strip at once, instead of that of rows.
+    /// `true` to write outputs in the order of lanes, a whole strip at once, instead of the order of rows.
     pub(super) in_lanes: bool,
 }
 
@@ -159,7 +159,7 @@ struct Outputs<'a> {
     scales: &'a [f32; TILE_ROWS],
     bias: [f32; TILE_ROWS],
     target: Target<'a>,
-    /// Place of the first output, if the others follow it.
+    /// Place of the first output, if the outputs are contiguous.
     straight: Option<usize>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Outputs<'a> {
     /// Stores the sums of a token.
     ///
     /// # Safety
-    /// As for [`Totals::put`].
+    /// Same as for [`Totals::put`].
     #[inline(always)]
     unsafe fn put<D: Dots>(&self, sums: &[f32; TILE_ROWS], token: usize) {
         // SAFETY: guaranteed by the caller.
@@ -213,7 +213,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Puts outputs in the order of lanes, `[tokens, lanes]`, into that of rows, `y [tokens, rows]`.
+/// Reorders outputs from the order of lanes, `[tokens, lanes]`, to that of rows, `y [tokens, rows]`.
 pub(super) struct Reorder<'a> {
     pub(super) places: &'a [u32],
     pub(super) lanes: &'a [f32],
@@ -231,7 +231,7 @@ impl ByteWork for Reorder<'_> {
             // SAFETY: places are lanes of the token, whose outputs no other thread writes.
             unsafe {
                 let y = self.y.get().add(token * rows);
-                // One by one: gathering instructions are slower on Zen 4.
+                // One by one: gather instructions are slower on Zen 4.
                 for (row, &place) in self.places.iter().enumerate() {
                     *y.add(row) = *lanes.get_unchecked(place as usize);
                 }

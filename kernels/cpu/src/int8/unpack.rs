@@ -4,7 +4,7 @@ use super::weight::{ByteWeight, Expanded, Form, NO_ROW, Unit};
 use crate::layout::TILE_ROWS;
 
 impl ByteWeight {
-    /// Returns the row-major matrix of floats that the bytes stand for.
+    /// Returns the row-major matrix of floats that the bytes represent.
     pub fn unpack(&self) -> Vec<f32> {
         let mut dense = vec![0.0; self.rows * self.cols];
         self.entries(|row, col, byte, scale| {
@@ -13,7 +13,7 @@ impl ByteWeight {
         dense
     }
 
-    /// Appends a row of [`Self::unpack`] to `to`, of a dense weight.
+    /// Appends a row of [`Self::unpack`] of a dense weight to `to`.
     ///
     /// # Panics
     /// Panics if there is no such row, or the weight is pruned.
@@ -54,7 +54,7 @@ impl ByteWeight {
         }
     }
 
-    /// Returns the quads of a unit of which only the kept weights are stored.
+    /// Returns the quads of a unit if only its kept weights are stored.
     fn spread(&self, at: usize, unit: Unit) -> Option<Vec<[i8; QUAD_BYTES]>> {
         let Form::Expanded(expanded) = &self.form else { return None };
         let steps = self.cols.div_ceil(QUAD);
@@ -101,7 +101,7 @@ impl ByteWeight {
 }
 
 impl Expanded {
-    /// Returns the quads of a unit of so many steps.
+    /// Returns the quads of a unit with this many steps.
     fn quads<P: Packing, const STRIPS: usize>(
         &self,
         at: usize,
@@ -109,7 +109,7 @@ impl Expanded {
         steps: usize,
     ) -> Vec<[i8; QUAD_BYTES]> {
         let mut left = self.steps::<P, STRIPS>(at, &unit);
-        // SAFETY: a unit has as many steps.
+        // SAFETY: a unit has this many steps.
         (0..steps).flat_map(|_| unsafe { left.quads() }).collect()
     }
 }

@@ -4,11 +4,11 @@ use super::dots::{CHUNK, QUAD_BYTES, STRETCH};
 use super::quads::Quads;
 use crate::layout::TILE_ROWS;
 
-/// Row of a lane that no row fills.
+/// Row number of a lane without a row.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
 /// Weight of integers in 8 bits with a scale for every row, or in 4 bits with one for every block of columns of a row, in the
-/// order its kernels read.
+/// order in which its kernels read it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByteWeight {
     pub(super) rows: usize,
@@ -17,8 +17,8 @@ pub struct ByteWeight {
     pub(super) lanes: Vec<[u32; TILE_ROWS]>,
     /// Scale of every lane; 1 in 4 bits, whose sums have been scaled block by block.
     pub(super) scales: Vec<[f32; TILE_ROWS]>,
-    /// Number of columns of a block, whose sums are scaled as one: a stretch in 8 bits, or a part of it. Whole chunks unless the
-    /// weight is dense.
+    /// Number of columns of a block, whose sums are scaled together: a stretch in 8 bits, or a part of it. Whole chunks unless
+    /// the weight is dense.
     pub(super) block: usize,
     /// Scale of every lane of every block of every strip; empty in 8 bits.
     pub(super) block_scales: Vec<[bf16; TILE_ROWS]>,
@@ -37,13 +37,13 @@ pub struct ByteWeight {
 pub(super) enum Form {
     /// All of them: a step is four columns.
     Dense,
-    /// All of them, with weights of which only those that are kept are stored; there are no quads.
+    /// All of them, but only kept weights are stored; there are no quads.
     Expanded(Expanded),
     /// Those of kept columns: a step is four kept columns of a chunk.
     Kept(Kept),
 }
 
-/// Weights that are not zero, and where they are.
+/// Nonzero weights and their places.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Expanded {
     /// A bit for every weight of every quad, in the order of quads.
@@ -71,7 +71,7 @@ pub(super) struct Kept {
 pub(super) struct Window(u8);
 
 impl Window {
-    /// Returns the window of a chunk that begins at `from`, 0 or half a chunk, and reaches over both halves if it is `whole`.
+    /// Returns the window of a chunk that begins at `from`, 0 or half a chunk, and spans both halves if it is `whole`.
     pub(super) fn new(chunk: usize, from: usize, whole: bool) -> Self {
         Self((chunk % STRETCH * CHUNK + from) as u8 | u8::from(whole))
     }
@@ -88,7 +88,7 @@ impl Window {
     }
 }
 
-/// One strip or two whose rows read the same inputs.
+/// One or two strips whose rows read the same inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unit {
     /// First strip.
@@ -99,7 +99,7 @@ pub(super) struct Unit {
     pub(super) first: usize,
 }
 
-/// Returns the lane of every row, or nothing if that is its own number.
+/// Returns the lane of every row; empty if every row is in the lane of its own number.
 pub(super) fn places(rows: usize, lanes: &[[u32; TILE_ROWS]]) -> Vec<u32> {
     let mut places = vec![0; rows];
     for (place, &row) in lanes.as_flattened().iter().enumerate() {
@@ -122,12 +122,12 @@ impl ByteWeight {
         self.cols
     }
 
-    /// Returns the number of chunks of the columns.
+    /// Returns the number of chunks of columns.
     pub(super) fn chunks(&self) -> usize {
         self.cols.div_ceil(CHUNK)
     }
 
-    /// Returns the number of blocks of the columns.
+    /// Returns the number of blocks of columns.
     pub(super) fn blocks(&self) -> usize {
         self.cols.div_ceil(self.block)
     }
@@ -158,7 +158,7 @@ impl ByteWeight {
         matches!(self.quads, Quads::Codes(_))
     }
 
-    /// Returns the name of its form, as kernel names spell it.
+    /// Returns the name of its form, as used in kernel names.
     pub fn family(&self) -> &'static str {
         match &self.form {
             Form::Dense => "dense",

@@ -196,8 +196,8 @@ impl Simd for Avx2 {
     }
 }
 
-/// Returns the same vector, of unknown origin to the compiler, which otherwise turns every permutation of a loaded vector
-/// into a load of its own. The row kernels are limited by their loads.
+/// Returns the same vector but hides its origin from the compiler, which otherwise turns every permutation of a loaded
+/// vector into a separate load. The row kernels are limited by their loads.
 #[inline]
 #[target_feature(enable = "avx")]
 fn opaque(mut vector: __m256) -> __m256 {

@@ -39,7 +39,7 @@ pub(crate) trait Simd: Copy + 'static {
     /// Number of token vectors in the widest tile of the row kernels, in which rows share no weights.
     const MAX_VECTORS: usize;
     /// Number of token vectors in the widest tile of the grouped kernel: together with [`Self::TALL`] rows, they fill
-    /// the registers, and a narrower tile of `x` stays in a closer cache.
+    /// the registers, and a narrower tile of `x` stays in a faster cache.
     const GROUPED_VECTORS: usize;
     /// Number of rows in the register tile of the grouped kernel.
     const TALL: usize;
@@ -139,7 +139,7 @@ pub(crate) trait Simd: Copy + 'static {
         }
     }
 
-    /// Returns in every lane the sum of all lanes of the vector with its number; the first `LANES` vectors count.
+    /// Returns, in lane `i`, the sum of all lanes of `vectors[i]`; only the first `LANES` vectors are used.
     #[inline(always)]
     unsafe fn sums(vectors: &[Self::F; 16]) -> Self::F {
         let mut sums = [0.0_f32; 16];
@@ -165,7 +165,7 @@ pub(crate) trait Simd: Copy + 'static {
     /// Number of registers that tables for [`Self::look_up`] may fill; 0 if the set has no such instruction.
     const TABLE_REGISTERS: usize = 0;
     /// Returns in every lane the float at its index in a table that consists of the `LANES` floats of `low` followed by
-    /// those of `high`. Only the index bits that address the table count.
+    /// those of `high`. Only the index bits that address the table are used.
     unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {
         unreachable!("this set has no look-up")
     }
@@ -179,7 +179,7 @@ pub(crate) trait Simd: Copy + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Isa(Set);
 
-/// Set of an [`Isa`], which stands for its being supported.
+/// Set of an [`Isa`], which guarantees that the CPU supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Set {
     #[cfg(target_arch = "x86_64")]
@@ -208,8 +208,8 @@ impl Isa {
         self.0 == Set::Scalar
     }
 
-    /// Returns the best set of this CPU. `BURN_SPARSE_ISA` (`avx512`, `avx2`, `neon`, `simd128`, `scalar`) may select a lesser one
-    /// for comparisons.
+    /// Returns the best set of this CPU. `BURN_SPARSE_ISA` (`avx512`, `avx2`, `neon`, `simd128`, `scalar`) may select a lesser
+    /// one for comparisons.
     pub fn detect() -> Self {
         static ISA: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
         *ISA.get_or_init(|| {
@@ -248,7 +248,7 @@ impl Isa {
         found
     }
 
-    /// Returns the name as kernels' names and `BURN_SPARSE_ISA` have it.
+    /// Returns the name, as used in kernel names and `BURN_SPARSE_ISA`.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]

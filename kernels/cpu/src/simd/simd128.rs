@@ -43,7 +43,7 @@ impl Simd for Simd128 {
     }
     #[inline(always)]
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F {
-        // One instruction, unlike `f32x4_max`, and its first operand if the comparison fails.
+        // One instruction, unlike `f32x4_max`; returns its first operand if the comparison fails.
         f32x4_pmax(b, a)
     }
 

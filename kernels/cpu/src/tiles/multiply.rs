@@ -69,7 +69,7 @@ pub(crate) fn multiply<V: Value>(
     });
 }
 
-/// Returns the number of units of a weight that threads may share out: groups, or tiles of 16 rows.
+/// Returns the number of units of a weight that can be divided among threads: groups, or tiles of 16 rows.
 pub(crate) fn units<V>(weight: &Weight<'_, V>) -> usize {
     match weight.layout {
         Layout::Grouped { vector } => weight.rows.div_ceil(vector),

@@ -103,8 +103,8 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                                     S::prefetch(values.wrapping_add(ahead));
                                 }
                                 S::prefetch(index.wrapping_add(ahead).cast());
-                                // Loads are what limits this loop: indices and weights are loaded for several
-                                // rows at a time.
+                                // This loop is limited by its loads, so indices and weights are loaded for
+                                // several rows at a time.
                                 let mut bytes = bytes::<ROWS>(index);
                                 let column = |_| {
                                     let column = bytes & 0xff;
@@ -142,13 +142,13 @@ unsafe fn bytes<const N: usize>(from: *const u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Floats of the inputs of a pass of the kernel of unstructured rows, as many as in one of the balanced kernel: 32 KB.
+/// Number of input floats in a pass of the kernel of unstructured rows, the same as in the balanced kernel: 32 KB.
 const PASS_FLOATS: usize = 8192;
 
-/// Slots that a pass should have on average at least: each loads and stores the sums of a tile.
+/// Minimum average number of slots per pass: each pass loads and stores the sums of a tile.
 const FEWEST_SLOTS: usize = 24;
 
-/// Largest number of slots of a pass whose values are widened to f32.
+/// Maximum number of slots of a pass whose values are widened to f32.
 pub(crate) const WIDENED_SLOTS: usize = 128;
 
 /// Computes `yt[row] = activation(bias + Σ values · xt[column])` for the tiles of 16 rows `units` of an unstructured
@@ -204,7 +204,7 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
             let (first, last) = (pass == 0, pass + 1 == passes);
             for tile in chunk..chunk_end {
                 let slots = weight.slots(tile);
-                // Distance from a slot to that of the next tile, if it is as long.
+                // Distance from a slot to that of the next tile, if both tiles are equally long.
                 let ahead = slots.len() * TILE_ROWS;
                 let share = part(slots.len(), pass, passes);
                 let slots = slots.start + share.start..slots.start + share.end;
@@ -216,7 +216,7 @@ unsafe fn slices<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                 let columns = &weight.columns[slots.start * TILE_ROWS..slots.end * TILE_ROWS];
                 for at in (0..TILE_ROWS).step_by(ROWS) {
                     let place = tile * TILE_ROWS + at;
-                    // Rows that pad the last tile have sums of their own, past the last row.
+                    // Rows that pad the last tile have their own sums, past the last row.
                     let mut rows = [0; ROWS];
                     for i in 0..ROWS {
                         rows[i] =
@@ -280,8 +280,8 @@ unsafe fn pairs<const N: usize>(from: *const i32) -> [u64; 4] {
     pairs
 }
 
-/// Adds the products of one slot: a kept weight of every row and the input at its column. Loads are what limits this:
-/// weights are loaded for four rows at a time, and callers read indices for several.
+/// Adds the products of one slot: a kept weight of every row and the input at its column. This is limited by its
+/// loads: weights are loaded for four rows at a time, and callers read indices for several.
 #[inline(always)]
 unsafe fn add<S: Simd, const ROWS: usize, const VECTORS: usize>(
     sums: &mut [[S::F; VECTORS]; ROWS],

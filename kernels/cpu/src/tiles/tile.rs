@@ -23,14 +23,14 @@ impl Work for Limits {
 }
 
 /// Cuts `n` tokens into tiles of nearly equal width, in a multiple of `threads` tiles if there are enough vectors, so
-/// that no thread is left with one tile more.
+/// that no thread has to process an extra tile.
 pub(crate) fn cut(isa: Isa, layout: Layout, n: usize, threads: usize) -> Vec<Tile> {
     let (tiles, vectors) = fewest(isa, layout, n);
     let even = if tiles > threads / 2 { tiles.next_multiple_of(threads) } else { tiles };
     split(isa, n, even.min(vectors))
 }
 
-/// Cuts `n` tokens as [`cut`] does, but into no fewer tiles than `threads` if there are as many vectors: for kernels in
+/// Cuts `n` tokens as [`cut`] does, but into at least `threads` tiles if there are that many vectors: for kernels in
 /// which threads cannot share a tile.
 pub(crate) fn cut_for_all(isa: Isa, layout: Layout, n: usize, threads: usize) -> Vec<Tile> {
     let (tiles, vectors) = fewest(isa, layout, n);

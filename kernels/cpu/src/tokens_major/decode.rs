@@ -1,5 +1,5 @@
 //! Decode kernel of the grouped layout for a few tokens: every weight is read once, vectors run along the rows of a
-//! group, and each input is one broadcast. Groups that fill a part of a vector share it, column beside column.
+//! group, and each input is one broadcast. If a group fills only a part of a vector, several columns share one.
 
 use crate::Layout;
 use crate::parallel::{Shared, for_each_range, team};
@@ -9,10 +9,10 @@ use crate::{Store, Value, Weight};
 /// Maximum number of tokens whose sums fit in registers.
 const TOKENS: usize = 8;
 
-/// Largest number of floats in the sums of a token: two vectors of any set.
+/// Maximum number of floats in the sums of a token: two vectors of any set.
 const MOST: usize = 32;
 
-/// Largest number of columns that share a vector: each takes a broadcast of its own.
+/// Maximum number of columns that share a vector: each needs its own broadcast.
 const BESIDE: usize = 4;
 
 /// Returns `true` if groups fill vectors of this instruction set, or a half or quarter of one, and the tokens fit in
@@ -106,7 +106,7 @@ impl<V: Value> Decode<'_, V> {
         (&weight.columns[start..end], values, &weight.order[places])
     }
 
-    /// Groups of whole vectors, `U` of them at a time.
+    /// Processes groups of whole vectors, `U` of them at a time.
     #[inline(always)]
     unsafe fn vectors<S: Simd, const T: usize, const CHAINS: usize, const U: usize>(&self) {
         for group in self.groups.clone() {
@@ -146,7 +146,7 @@ impl<V: Value> Decode<'_, V> {
         }
     }
 
-    /// Groups that fill the `C`th part of a vector: `C` columns at a time, one beside the other.
+    /// Processes groups that fill `1 / C` of a vector: `C` columns at a time, side by side.
     #[inline(always)]
     unsafe fn beside<S: Simd, const T: usize, const CHAINS: usize, const C: usize>(&self) {
         let cols = self.weight.cols;
@@ -210,7 +210,7 @@ impl<V: Value> Decode<'_, V> {
         bias: &[f32; MOST],
         sums: &mut [f32; MOST],
     ) {
-        // SAFETY: `U` vectors are at most `MOST` floats; every row is one of the output's, and this group's alone.
+        // SAFETY: `U` vectors are at most `MOST` floats; every row is a row of the output and belongs to this group alone.
         unsafe {
             for v in 0..U {
                 let at = v * S::LANES;

@@ -1,5 +1,5 @@
 //! Gather kernel of unstructured rows for few tokens: vectors run along the rows of a tile of 16, and each lane
-//! gathers its own input. Tokens need no transposition on the way in or out.
+//! gathers its own input. Neither inputs nor outputs are transposed.
 
 use super::pad;
 use crate::layout::TILE_ROWS;
@@ -93,7 +93,7 @@ impl<V: Value> Gather<'_, V> {
                 }
             }
             for (t, found) in found.iter_mut().enumerate() {
-                // SAFETY: the array holds whole vectors; every row is one of the output's, and this tile's alone.
+                // SAFETY: the array holds whole vectors; every row is a row of the output and belongs to this tile alone.
                 unsafe {
                     self.store.finish::<S>(found.as_mut_ptr(), TILE_ROWS);
                     for (&row, &sum) in rows.iter().zip(found.iter()) {

@@ -1,5 +1,5 @@
 //! Look-up kernel of the balanced layout for few tokens: it processes the rows of a tile at a time, and each lane looks
-//! up its own input of the block in a [`Table`]. Tokens need no transposition on the way in or out.
+//! up its own input of the block in a [`Table`]. Neither inputs nor outputs are transposed.
 
 use super::pad;
 use super::table::{self, InMemory, InRegisters, Table};
@@ -16,8 +16,8 @@ const TOKENS: usize = 8;
 /// Columns per pass, so that the inputs of eight tokens stay in the first-level cache: 32 KB.
 const PASS_COLUMNS: usize = 1024;
 
-/// Bytes of the weights of a pass over a chunk of rows, so that they stay in the second-level cache while all tokens
-/// use them.
+/// Size in bytes of the weights of a pass over a chunk of rows, so that they stay in the second-level cache while
+/// all tokens use them.
 const CHUNK_BYTES: usize = 256 << 10;
 
 pub(crate) fn run<V: Value>(

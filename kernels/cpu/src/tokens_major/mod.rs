@@ -1,4 +1,4 @@
-//! Kernels for token-major activations: no transposition on the way in or out, and a weight that is read once for every
+//! Kernels for token-major activations: neither inputs nor outputs are transposed, and a weight is read once for every
 //! few tokens.
 
 pub(crate) mod decode;

@@ -13,7 +13,7 @@ pub(crate) trait Table<S: Simd>: Copy {
     unsafe fn find(self, index: S::Index) -> S::F;
 }
 
-/// Table in `R` registers, at least two, all fully loaded. Only the index bits that address their floats count.
+/// Table in `R` registers, at least two, all fully loaded. Only the index bits that address their floats are used.
 #[derive(Clone, Copy)]
 pub(crate) struct InRegisters<F, const R: usize>([F; R]);
 

@@ -42,8 +42,8 @@ fn publish(ids: &mut [u32], held: &mut Array<u32>, half: usize, #[comptime] ring
     }
 }
 
-/// Loads the ids of both halves: the first are there after a barrier, the second after the barrier that follows the
-/// first [`advance`].
+/// Loads the ids of both halves: the first half is available after a barrier, the second after the barrier that
+/// follows the first [`advance`].
 #[cube]
 pub(crate) fn start(
     ids: &mut [u32],

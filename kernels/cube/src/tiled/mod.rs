@@ -33,8 +33,8 @@ pub struct Tiled {
 /// How the slots of a tile find their columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Slots {
-    /// Balanced Sparsity: every block of a row keeps the same number of weights, so only the column within the block has to be
-    /// looked up, a byte. All tiles have the same number of slots, and rows are in place.
+    /// Balanced Sparsity: every block of a row keeps the same number of weights, so only the column within the block, a byte,
+    /// has to be looked up. All tiles have the same number of slots, and rows are not permuted.
     Balanced {
         /// Columns per block, at most 256.
         block: usize,
@@ -43,8 +43,8 @@ pub enum Slots {
         /// Kept weights per row.
         per_row: usize,
     },
-    /// Rows of any kind: column ids as `u32`, the offsets at which tiles begin, and the row at every place. Shorter rows are padded
-    /// with zeros at column `cols`.
+    /// Rows of any kind: column ids as `u32`, the offsets at which tiles begin, and the row at every place. Shorter rows are
+    /// padded with zeros at column `cols`.
     Listed {
         /// Slots of all tiles.
         all: usize,
@@ -81,7 +81,7 @@ impl Tiled {
         }
     }
 
-    /// Returns the index as an argument of words: four bytes, or an id each.
+    /// Returns the index as an argument of words, of four bytes or one id each.
     pub(crate) fn index(&self, index: &Buffer) -> BufferArg {
         match self.slots {
             Slots::Balanced { .. } => index.words(4),

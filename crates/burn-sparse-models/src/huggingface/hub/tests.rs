@@ -1,4 +1,4 @@
-//! Models fetched from a hub of the tests' own.
+//! Models fetched from a local test hub.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ type Content = BTreeMap<String, Vec<u8>>;
 /// Hub of one model, `owner/model`.
 struct Hub {
     url: String,
-    /// Files that were asked for, in order.
+    /// Requested files, in order.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -32,8 +32,8 @@ fn etag(file: &str, content: &[u8]) -> String {
     }
 }
 
-/// Starts a hub that breaks its first `breaks` answers with the end of a file off, and where `spoilt` is sent with
-/// another content than its checksum's.
+/// Starts a hub that truncates the files in its first `breaks` answers, and sends `spoilt` with content that does not match its
+/// checksum.
 fn hub(files: Content, breaks: usize, spoilt: Option<&'static str>) -> Hub {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

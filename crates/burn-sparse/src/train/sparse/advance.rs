@@ -18,9 +18,9 @@ use crate::train::update::{Evidence, update};
 use crate::train::{Compute, TrainError};
 
 impl<M: Module> Sparse<M> {
-    /// Filters gradients, steps the optimizer, and updates masks when the schedule says so. Takes the place of
-    /// `optimizer.step(lr, model, grads)` in a training loop. An update that fails is reported by [`Self::finish`], or
-    /// at any time by [`Self::check_updates`].
+    /// Filters gradients, steps the optimizer, and updates masks when the schedule says so. Replaces
+    /// `optimizer.step(lr, model, grads)` in a training loop. An update that fails is reported by [`Self::finish`], or at any
+    /// time by [`Self::check_updates`].
     #[must_use]
     pub fn optimizer_step(
         self,
@@ -49,7 +49,7 @@ impl<M: Module> Sparse<M> {
         gather_gradients(&self.inner, &names, grads)
     }
 
-    /// Takes a step with the gradients of one device, made by `optimize`.
+    /// Takes a step with the gradients of one device; `optimize` steps the model.
     pub(in crate::train) fn stepped(
         self,
         optimizer: &mut ModuleOptimizer,
@@ -72,7 +72,7 @@ impl<M: Module> Sparse<M> {
         self.step().map_err(|error| self.journal().fault.get_or_insert(error).clone()).ok()
     }
 
-    /// Steps the model by `optimize`, counts the step, and makes the updates that are due.
+    /// Steps the model with `optimize`, counts the step, and makes the updates that are due.
     pub(in crate::train) fn advance(
         self,
         step: usize,

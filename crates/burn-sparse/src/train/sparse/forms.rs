@@ -15,15 +15,15 @@ use crate::train::update::Evidence;
 use crate::train::{TrainError, masks};
 
 impl<M: Module> Sparse<M> {
-    /// Packs every weight that trains faster so and of which nothing dropped can come back: whose mask is final, or, until
-    /// the next update, whose rule is [`Regrow::Never`](crate::prune::Regrow::Never) with a score that needs no gradients.
-    /// From then on, forward and backward passes multiply kept weights only, and the optimizer steps and keeps state for
-    /// nothing else. On a GPU, whose gradients are dense products, the model stays as it is.
+    /// Packs every weight that trains faster packed and whose dropped weights cannot come back: its mask is final, or, until
+    /// the next update, its rule is [`Regrow::Never`](crate::prune::Regrow::Never) with a score that needs no gradients. From
+    /// then on, forward and backward passes multiply only kept weights, and the optimizer steps and keeps state only for them.
+    /// On a GPU, where gradients are dense products, the model stays as it is.
     ///
-    /// Values and state are those of the masked form, and further steps compute the same up to the order of sums, if the
-    /// optimizer treats every element on its own (AdamW, SGD; not Muon). A step that updates masks unpacks the model.
-    /// [`Self::finish`] takes either form; a record of the packed form fits a packed model only, so [`Self::unpack`] before
-    /// saving one to resume from. [`Self::with_compute`] packs without a call of yours.
+    /// Values and state are those of the masked form, and further steps compute the same results up to the order of sums, if
+    /// the optimizer treats every element independently (AdamW, SGD; not Muon). A step that updates masks unpacks the model.
+    /// [`Self::finish`] accepts either form; a record of the packed form fits only a packed model, so call [`Self::unpack`]
+    /// before saving a record to resume from. [`Self::with_compute`] packs automatically.
     ///
     /// ```
     /// # use burn::optim::{AdamWConfig, GradientsParams};
@@ -46,8 +46,7 @@ impl<M: Module> Sparse<M> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error when an update failed, a mask is not what was planned, or the optimizer's
-    /// state cannot be read.
+    /// Returns an error when an update failed, a mask does not match the plan, or the optimizer's state cannot be read.
     pub fn pack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
         match self.packed(optimizer) {
             (packed, None) => Ok(packed),
@@ -55,7 +54,7 @@ impl<M: Module> Sparse<M> {
         }
     }
 
-    /// Returns the packed model, or the model as it is and an error.
+    /// Returns the packed model, or the unchanged model and an error.
     pub(super) fn packed(self, optimizer: &mut ModuleOptimizer) -> (Self, Option<TrainError>) {
         let found = match self.packing(optimizer) {
             Ok(found) => found,
@@ -71,7 +70,7 @@ impl<M: Module> Sparse<M> {
         (Self { inner, packed, ..self }, None)
     }
 
-    /// Finds the weights to pack, and the optimizer with its state in their layout; `None` if it is too early, or done.
+    /// Finds the weights to pack, and the optimizer with its state in their layout; `None` if it is too early, or already done.
     fn packing(
         &self,
         optimizer: &ModuleOptimizer,

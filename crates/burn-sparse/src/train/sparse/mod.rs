@@ -23,8 +23,8 @@ use crate::prune::Plan;
 /// A model under a plan: still a Burn module, and still a `TrainStep` if the model is one.
 ///
 /// Every optimizer step filters gradients, steps the optimizer, and updates masks when the schedule says so: through
-/// burn-train's `Learner` without any change, or through [`Self::optimizer_step`] in a loop of your own. The step
-/// counter, masks, and row orders are part of the module's record.
+/// burn-train's `Learner` without any change, or through [`Self::optimizer_step`] in your own loop. The step counter, masks,
+/// and row orders are part of the module's record.
 ///
 /// If an update clears parts of the optimizer's state, Burn reads all of it back on its default device: in a build with
 /// CUDA on a machine without a GPU, set `BURN_DEVICE=flex`.
@@ -71,7 +71,7 @@ pub struct Sparse<M: Module> {
     scorer: Option<Arc<dyn Scorer>>,
     #[module(skip)]
     compute: Compute,
-    /// Weights that are packed, by path; none of them if no weight gains by it. `None` if that is to be found out.
+    /// Packed weights, by path; empty if no weight gains from packing. `None` if this is not yet known.
     #[module(skip)]
     packed: Option<Arc<PackedWeights>>,
     /// Ranks that train this model together.
@@ -80,8 +80,7 @@ pub struct Sparse<M: Module> {
 }
 
 impl Plan {
-    /// Attaches a mask to every planned weight of a model, and makes the update that is due before the first step, if
-    /// one is.
+    /// Attaches a mask to every planned weight of a model, and makes the update that is due before the first step, if any.
     ///
     /// # Errors
     /// Returns an error when weights cannot be ranked (NaN or infinite values).
@@ -131,8 +130,8 @@ impl<M: Module> Sparse<M> {
         self
     }
 
-    /// Computes in this form from now on: with [`Compute::Packed`], every optimizer step after which there is more to pack
-    /// also calls [`Self::pack`].
+    /// Sets the form of computation from now on: with [`Compute::Packed`], every optimizer step after which there is more to
+    /// pack also calls [`Self::pack`].
     #[must_use]
     pub fn with_compute(mut self, compute: Compute) -> Self {
         self.compute = compute;
@@ -151,12 +150,12 @@ impl<M: Module> Sparse<M> {
 
     /// Returns the number of optimizer steps since pruning started.
     ///
-    /// The counter is on the host; only after a record has been loaded is it read from the device, once.
+    /// The counter is kept on the host, and read from the device only once after a record has been loaded.
     ///
     /// # Errors
     /// Returns an error when the device fails to return the counter of a loaded record.
     pub fn step(&self) -> Result<usize, TrainError> {
-        // Every step has a parameter with its own id: another one comes from a record.
+        // Every step has a parameter with its own id: another id comes from a record.
         if self.host_step.0 == self.step.id {
             return Ok(self.host_step.1);
         }
@@ -173,7 +172,7 @@ impl<M: Module> Sparse<M> {
     /// Checks that all mask updates so far have succeeded.
     ///
     /// # Errors
-    /// The error of the update that failed; masks have not changed since.
+    /// Returns the error of the update that failed; masks have not changed since.
     pub fn check_updates(&self) -> Result<(), TrainError> {
         self.journal().fault.clone().map_or(Ok(()), Err)
     }
@@ -213,8 +212,7 @@ impl<M: Module> Sparse<M> {
     /// Verifies that every mask satisfies its pattern at its target sparsity, and returns the pruned model.
     ///
     /// # Errors
-    /// Returns an error when the ramp has not ended, an update failed, or a mask is not what was
-    /// planned.
+    /// Returns an error when the ramp has not ended, an update failed, or a mask does not match the plan.
     pub fn finish(self) -> Result<Pruned<M>, TrainError> {
         self.check_updates()?;
         let (step, end) = (self.step()?, self.plan.end());
@@ -227,7 +225,7 @@ impl<M: Module> Sparse<M> {
         Pruned::new(sparse.inner, &states, &sparse.plan, step)
     }
 
-    /// Returns the same model under the same masks, changed otherwise.
+    /// Returns the model with `change` applied, under the same masks.
     pub(super) fn map_inner(self, change: impl FnOnce(M) -> M) -> Self {
         Self { inner: change(self.inner), ..self }
     }

@@ -5,8 +5,8 @@ use burn_sparse_pattern::format::LEVELS;
 use super::{Dots, HALF};
 use crate::simd::Avx2;
 
-/// AVX2: two registers for every vector of 64 bytes; with AVX-VNNI's dot products if `VNNI`, which are of unsigned with signed
-/// bytes: inputs are 128 larger then.
+/// AVX2: two registers for every vector of 64 bytes. If `VNNI`, uses the dot products of AVX-VNNI, which multiply unsigned by
+/// signed bytes: inputs are then 128 larger.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2Bytes<const VNNI: bool>;
 
@@ -81,7 +81,7 @@ impl<const VNNI: bool> Dots for Avx2Bytes<VNNI> {
     }
     #[inline(always)]
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes {
-        // SAFETY: as in `zero`. Both registers of an index are equal but for 16 groups.
+        // SAFETY: as in `zero`. Both registers of an index are equal, except for 16 groups.
         unsafe {
             let low = among_64(table, index[0]);
             [low, if PERIOD == 16 { among_64(table, index[1]) } else { low }]
@@ -122,7 +122,7 @@ impl<const VNNI: bool> Dots for Avx2Bytes<VNNI> {
             let inverse = _mm256_set1_ps(inverse);
             let low = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from), inverse));
             let high = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from.add(8)), inverse));
-            // Packing works on halves of registers: the middle quarters change places.
+            // Packing works on halves of registers, so the middle quarters are swapped.
             let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(low, high));
             let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             let bytes = _mm_packs_epi16(low, high);
@@ -178,8 +178,8 @@ unsafe fn among_64(table: *const u8, index: __m256i) -> __m256i {
 /// Looks up an input among 32 for every byte.
 #[inline(always)]
 unsafe fn among_32(table: *const u8, index: __m256i) -> __m256i {
-    // SAFETY: guaranteed by the caller. A shuffle selects among 16 bytes by the four lowest bits; bit 4 decides between two
-    // shuffles, moved to the sign of its byte, which is what a blend looks at.
+    // SAFETY: guaranteed by the caller. A shuffle selects among 16 bytes by the four lowest bits; bit 4, moved to the sign
+    // bit that a blend reads, decides between two shuffles.
     unsafe {
         let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.cast()));
         let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(16).cast()));

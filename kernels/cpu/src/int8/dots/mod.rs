@@ -62,16 +62,16 @@ pub(crate) trait Dots: Copy + 'static {
     type Index: Copy;
     /// Number of tokens whose sums of two strips fit in registers.
     const TOKENS: usize;
-    /// `true` if a sum waits for the one before, so that several steps of few tokens should have sums of their own.
+    /// `true` if a sum waits for the previous one, so that several steps of few tokens should have their own sums.
     const WAITS: bool;
-    /// `true` if inputs are found faster in half a table.
+    /// `true` if looking up inputs is faster in half a table.
     const HALVES: bool = false;
-    /// `true` if kept weights are spread over the places of a mask by an instruction.
+    /// `true` if an instruction spreads kept weights over the places of a mask.
     const EXPANDS: bool = false;
 
     unsafe fn zero() -> Self::Sums;
-    /// Returns the sums before the first product, given the sum of every row's weights: sets whose
-    /// instruction multiplies unsigned with signed bytes add an offset to inputs, and begin with minus that times it.
+    /// Returns the sums before the first product, given the sum of every row's weights: sets whose instruction
+    /// multiplies unsigned by signed bytes add an offset to inputs, and start from that sum times minus the offset.
     #[inline(always)]
     unsafe fn start(_from: *const i16) -> Self::Sums {
         // SAFETY: guaranteed by the caller.
@@ -87,8 +87,8 @@ pub(crate) trait Dots: Copy + 'static {
     unsafe fn index<const PERIOD: usize>(from: *const u8) -> Self::Index;
     /// Returns the inputs of the table at these indices.
     unsafe fn look_up<const PERIOD: usize>(table: Self::Table, index: Self::Index) -> Self::Bytes;
-    /// As [`Self::look_up`], among the [`HALF`] inputs at `from`, for sets with [`Self::HALVES`]: only the index bits that
-    /// address these count.
+    /// Same as [`Self::look_up`], among the [`HALF`] inputs at `from`, for sets with [`Self::HALVES`]: only the index bits
+    /// that address these are used.
     #[inline(always)]
     unsafe fn look_up_half<const PERIOD: usize>(
         _from: *const u8,
@@ -98,10 +98,9 @@ pub(crate) trait Dots: Copy + 'static {
     }
     /// Adds to the sum of every row the products of its quad with weights in memory.
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums;
-    /// As [`Self::dot`], with weights that are levels, of which memory has the codes: byte `i` holds those of weights `i` and
-    /// `i` + 32.
+    /// Same as [`Self::dot`], with weights stored as codes of levels: byte `i` holds those of weights `i` and `i + 32`.
     unsafe fn dot_codes(sums: Self::Sums, inputs: Self::Bytes, codes: *const u8) -> Self::Sums;
-    /// As [`Self::dot`], with weights in a register.
+    /// Same as [`Self::dot`], with weights in a register.
     #[inline(always)]
     unsafe fn dot_bytes(
         _sums: Self::Sums,
@@ -110,14 +109,14 @@ pub(crate) trait Dots: Copy + 'static {
     ) -> Self::Sums {
         unreachable!("this set does not expand")
     }
-    /// Returns a quad with the bytes at `from`, one after the other, at the places of `mask`, and zeros elsewhere, for sets with
-    /// [`Self::EXPANDS`]. Reads [`QUAD_BYTES`] bytes, whose sign bits are flipped: to flip them back keeps the compiler from
+    /// Returns a quad with the consecutive bytes at `from` at the places of `mask`, and zeros elsewhere, for sets with
+    /// [`Self::EXPANDS`]. Reads [`QUAD_BYTES`] bytes, whose sign bits are flipped: flipping them back keeps the compiler from
     /// expanding bytes of memory, which takes Zen 5 twice as long.
     #[inline(always)]
     unsafe fn expand(_mask: u64, _from: *const u8) -> Self::Bytes {
         unreachable!("this set does not expand")
     }
-    /// As [`Self::expand`], with the levels of the codes in the lower or `upper` halves of the bytes.
+    /// Same as [`Self::expand`], with the levels of the codes in the lower or `upper` halves of the bytes.
     #[inline(always)]
     unsafe fn expand_codes(_mask: u64, _from: *const u8, _upper: bool) -> Self::Bytes {
         unreachable!("this set does not expand")
@@ -143,7 +142,7 @@ pub(crate) fn level(codes: &[u8; QUAD_BYTES / 2], place: usize) -> i8 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteIsa(Set);
 
-/// Set of a [`ByteIsa`], which stands for its being supported.
+/// Set of a [`ByteIsa`], which guarantees that the CPU supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Set {
     #[cfg(target_arch = "x86_64")]
@@ -215,7 +214,7 @@ impl ByteIsa {
         found
     }
 
-    /// Returns `true` if inputs are found faster in half a table, even if weights take a few more steps then.
+    /// Returns `true` if looking up inputs is faster in half a table, even if weights then take a few more steps.
     pub(super) fn wants_halves(self) -> bool {
         struct Halves;
         impl ByteWork for Halves {
@@ -227,7 +226,7 @@ impl ByteIsa {
         dispatch(self, Halves)
     }
 
-    /// Returns `true` if kept weights are spread over the places of a mask by an instruction.
+    /// Returns `true` if an instruction spreads kept weights over the places of a mask.
     pub(super) fn expands(self) -> bool {
         struct Expands;
         impl ByteWork for Expands {
@@ -239,7 +238,7 @@ impl ByteIsa {
         dispatch(self, Expands)
     }
 
-    /// Returns the name as kernels' names have it.
+    /// Returns the name, as used in kernel names.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use burn_sparse_pattern::format::LEVELS;
 use super::Dots;
 use crate::simd::Neon;
 
-/// NEON: four registers for every vector of 64 bytes. With `DOTPROD`, sums of four products by one instruction.
+/// NEON: four registers for every vector of 64 bytes. If `DOTPROD`, one instruction sums four products.
 #[derive(Clone, Copy)]
 pub(crate) struct NeonBytes<const DOTPROD: bool>;
 
@@ -29,7 +29,7 @@ impl<const DOTPROD: bool> Dots for NeonBytes<DOTPROD> {
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
-        // Written out, here and below: arrays that are indexed by a loop stay in memory.
+        // Unrolled by hand, here and below: arrays that are indexed in a loop stay in memory.
         // SAFETY: as in `zero`.
         let sum = |part: usize| unsafe { vaddq_s32(a[part], b[part]) };
         [sum(0), sum(1), sum(2), sum(3)]
@@ -143,7 +143,7 @@ unsafe fn multiply_add<const DOTPROD: bool>(
     }
 }
 
-/// As [`multiply_add`], by one instruction.
+/// Same as [`multiply_add`], in one instruction.
 #[inline(always)]
 unsafe fn sdot(mut sums: int32x4_t, inputs: int8x16_t, weights: int8x16_t) -> int32x4_t {
     // SAFETY: the caller runs with `dotprod`. Its intrinsic is not stable in Rust 1.95.
@@ -160,7 +160,7 @@ unsafe fn sdot(mut sums: int32x4_t, inputs: int8x16_t, weights: int8x16_t) -> in
     sums
 }
 
-/// As [`multiply_add`], on CPUs before Armv8.4.
+/// Same as [`multiply_add`], on CPUs before Armv8.4.
 #[inline(always)]
 unsafe fn widened(sums: int32x4_t, inputs: int8x16_t, weights: int8x16_t) -> int32x4_t {
     // SAFETY: the caller runs with NEON.

@@ -28,7 +28,7 @@ impl Dots for Simd128Bytes {
     }
     #[inline(always)]
     unsafe fn add(a: Self::Sums, b: Self::Sums) -> Self::Sums {
-        // Written out, here and below: arrays that are indexed by a loop stay in memory.
+        // Unrolled by hand, here and below: arrays that are indexed in a loop stay in memory.
         let sum = |part: usize| i32x4_add(a[part], b[part]);
         [sum(0), sum(1), sum(2), sum(3)]
     }
@@ -79,7 +79,7 @@ impl Dots for Simd128Bytes {
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, inputs: Self::Bytes, weights: *const i8) -> Self::Sums {
-        // SAFETY: as in `scaled`. Loads that widen need fewer registers and instructions than those of whole vectors.
+        // SAFETY: as in `scaled`. Widening loads need fewer registers and instructions than loads of whole vectors.
         let part = |part: usize| unsafe {
             let from = weights.add(16 * part);
             let weights = [i16x8_load_extend_i8x8(from), i16x8_load_extend_i8x8(from.add(8))];
@@ -147,7 +147,7 @@ unsafe fn by_period<const PERIOD: usize>(
     }
 }
 
-/// Looks sixteen inputs up among 32; those whose index is not below 32 become zero.
+/// Looks up sixteen inputs among 32; those whose index is not below 32 become zero.
 #[inline(always)]
 unsafe fn among_32(table: *const u8, index: v128) -> v128 {
     // SAFETY: guaranteed by the caller. A swizzle returns zero for indices that are not below 16.

@@ -5,7 +5,7 @@ use burn_sparse_pattern::format::LEVELS;
 use super::Dots;
 use crate::simd::Avx512;
 
-/// Added to inputs, as a power of two: flips their sign bit.
+/// Offset added to inputs, as a power of two: it flips their sign bit.
 const OFFSET: u32 = 7;
 
 /// AVX-512 with VNNI, VBMI and VBMI2 (Ice Lake, Zen 4, and newer).
@@ -125,7 +125,7 @@ impl Dots for Vnni {
     }
     #[inline(always)]
     unsafe fn quantize(from: *const f32, inverse: f32, to: *mut u8) {
-        // SAFETY: as in `zero`. Flipping the sign bit adds the offset, for `vpdpbusd` takes unsigned inputs.
+        // SAFETY: as in `zero`. Flipping the sign bit adds the offset, because `vpdpbusd` takes unsigned inputs.
         unsafe {
             let scaled = _mm512_mul_ps(_mm512_loadu_ps(from), _mm512_set1_ps(inverse));
             let bytes = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(scaled));
