@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::output;
 
-/// Installs the costs of this machine, which are measured the first time. `BURN_SPARSE_COSTS=built-in` keeps the costs
-/// that are built in, by which the same kernels are chosen on every machine.
+/// Installs the costs of this machine, which are measured the first time. `BURN_SPARSE_COSTS=built-in` keeps the
+/// built-in costs, which choose the same kernels on every machine.
 pub(crate) fn install() -> Result<(), CostsError> {
     if let Some(costs) = chosen()? {
         costs.install();
@@ -15,7 +15,7 @@ pub(crate) fn install() -> Result<(), CostsError> {
     Ok(())
 }
 
-/// Installs the costs of rank 0's machine on all ranks: they run the same kernels, and do not measure at the same time.
+/// Installs the costs of rank 0's machine on all ranks, so that they run the same kernels and do not measure at the same time.
 pub(crate) fn install_on(ranks: &Ranks) -> Result<(), CostsError> {
     if ranks.size() == 1 {
         return install();
@@ -27,7 +27,7 @@ pub(crate) fn install_on(ranks: &Ranks) -> Result<(), CostsError> {
     Ok(())
 }
 
-/// Returns the costs to install; `None` for those that are built in.
+/// Returns the costs to install; `None` for the built-in ones.
 fn chosen() -> Result<Option<Costs>, CostsError> {
     match std::env::var("BURN_SPARSE_COSTS").as_deref() {
         Err(_) | Ok("") => Ok(Some(of_this_machine())),

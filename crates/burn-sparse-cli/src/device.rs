@@ -35,7 +35,7 @@ pub(crate) fn device(name: &str, values: Option<Values>) -> Result<Device, Strin
             return Err(format!("--values {} on {name}: 8 bits run on the CPU", values.name()));
         }
     };
-    // The CPU computes in f32 whatever its weights are kept in.
+    // The CPU computes in f32, whatever type its weights are stored in.
     if device == Device::flex() {
         return Ok(device);
     }
@@ -60,7 +60,7 @@ fn found(name: &str) -> Result<Device, String> {
     }
 }
 
-/// Returns the error of a build without a runtime.
+/// Returns the error for a build without a runtime.
 #[cfg(not(all(feature = "cuda", feature = "vulkan", feature = "wgpu")))]
 fn absent(feature: &str) -> Result<Device, String> {
     Err(format!("this build has no such devices; build with `--features {feature}`, or use flex"))

@@ -24,17 +24,17 @@ use cli::{Arguments, Command};
 
 fn main() -> ExitCode {
     memory::keep_between_steps();
-    // Bad usage ends here, with clap's message and status 2.
+    // Exits here on bad usage, with clap's message and status 2.
     let arguments = Arguments::try_parse().unwrap_or_else(|error| {
         if ranks::rank() > 0 {
-            // Rank 0 prints it, before a launcher ends all ranks because one has ended.
+            // Rank 0 prints it before the launcher ends all ranks because one has ended.
             std::thread::sleep(Duration::from_secs(1));
             std::process::exit(error.exit_code());
         }
         error.exit()
     });
-    // Burn reads an optimizer's state back on its default device, from where it moves to its weights'. That
-    // device is CUDA in a build that has it, whether there is a GPU or not: the CPU is always there.
+    // Burn reads an optimizer's state back on its default device, then moves it to the device of the weights. The
+    // default is CUDA in a build with it, whether there is a GPU or not: the CPU always exists.
     if std::env::var_os("BURN_DEVICE").is_none() {
         // SAFETY: nothing has started a thread yet.
         unsafe { std::env::set_var("BURN_DEVICE", "flex") };

@@ -228,13 +228,13 @@ pub(crate) fn text(text: &str) -> Result<(), Box<dyn std::error::Error>> {
 /// The widest column of a table.
 const WIDEST: usize = 120;
 
-/// Rows of equal width, the first one as a heading; numbers to the right.
+/// Formats rows of equal width, with the first one as a heading and numbers right-aligned.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
     };
-    // A cell may be a name from a file, of any length: what is longer stands out.
+    // A cell may be a name from a file, of any length: one longer than `WIDEST` overflows its column.
     let widths: Vec<usize> =
         (0..columns).map(|column| width(column).unwrap_or(0).min(WIDEST)).collect();
     let line = |row: &Vec<String>| {
@@ -249,7 +249,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats layers as a table. Layers that differ in nothing but a number in their names, as those of equal blocks do, share a row.
+/// Formats layers as a table. Layers that differ only in a number in their names, such as those of equal blocks, share a row.
 pub(crate) fn layers(layers: &[LayerReport]) -> String {
     let mut groups: Vec<([String; 6], Vec<&LayerReport>)> = Vec::new();
     for layer in layers {

@@ -1,4 +1,4 @@
-//! Recipes that are built into the command, so that an installed one needs no clone.
+//! Recipes that are built into the command, so that an installed command needs no clone.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ const BUILT_IN: [(&str, &str); 13] = built_in!(
     "translation-shfl-bw",
 );
 
-/// Recipe that runs when none is named.
+/// Recipe that runs by default.
 pub(crate) const DEFAULT: &str = "quickstart";
 
 /// Returns the text of the built-in recipe of this name.

@@ -17,8 +17,7 @@ pub trait TaskVisitor {
 /// Runs an operation on the task of a recipe.
 ///
 /// # Errors
-/// Returns an error when there is none of the name, its pretrained model cannot be opened, or a key
-/// does not fit it.
+/// Returns an error when no task has the name, its pretrained model cannot be opened, or a key does not fit it.
 pub fn with_task<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Output, TaskError> {
     let name = recipe.task.as_str();
     if [SENTENCE_EMBEDDING, CAUSAL_LM].contains(&name) {

@@ -175,7 +175,7 @@ fn scores(output: ClassificationOutput) -> Vec<f32> {
     values(output.output)
 }
 
-/// Returns the number of samples whose highest score is that of their class.
+/// Returns the number of samples whose own class has the highest score.
 fn right(output: ClassificationOutput) -> usize {
     let targets = output.targets.clone().into_data().convert::<i64>().try_into_vec();
     let targets: Vec<i64> = targets.unwrap_or_default();
@@ -185,7 +185,7 @@ fn right(output: ClassificationOutput) -> usize {
     samples.filter(|(scores, target)| best(scores) as i64 == **target).count()
 }
 
-/// Returns the class with the highest score, the lower one of equals.
+/// Returns the class with the highest score, the lowest one on a tie.
 fn best(scores: &[f32]) -> usize {
     let better = |best: usize, at: usize| if scores[at] > scores[best] { at } else { best };
     (1..scores.len()).fold(0, better)

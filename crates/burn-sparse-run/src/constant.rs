@@ -7,7 +7,7 @@ pub(crate) fn constant<const D: usize, const E: usize>(
 ) -> Tensor<D> {
     let constant = Tensor::from_inner(value);
     match of.gradient_checkpointing_strategy() {
-        // Tensors of an operation have to share it.
+        // All tensors of an operation must share a graph.
         Some(strategy) => constant.with_gradient_checkpointing_strategy(strategy),
         None => constant,
     }

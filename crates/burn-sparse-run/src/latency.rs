@@ -23,7 +23,7 @@ impl Latency {
         self.dense_us / self.sparse_us
     }
 
-    /// Measures the dense and the packed form of a model on the first `batch` test samples, in turns.
+    /// Measures the dense and the packed form of a model on the first `batch` test samples, alternating.
     pub(crate) fn measure<T: Task>(
         task: &T,
         data: &T::Data,

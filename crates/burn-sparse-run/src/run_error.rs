@@ -66,7 +66,7 @@ pub enum RunError {
         /// Loss.
         loss: f64,
     },
-    /// The folder holds a run already.
+    /// The folder already holds a run.
     #[error("{} already holds a run; continue it with --resume, or choose another --run-dir", folder.display())]
     Occupied {
         /// Folder.

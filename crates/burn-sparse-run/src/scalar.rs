@@ -1,6 +1,6 @@
 use burn::tensor::Tensor;
 
-/// Reads all values of a tensor, flat; none if the device fails.
+/// Reads all values of a tensor, flat; empty if the device fails.
 pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().convert::<f32>().try_into_vec().unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use crate::recipe::{Distill, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
 
-/// Samples that run together in calibration.
+/// Number of samples in a calibration batch.
 const CALIBRATION_BATCH: usize = 64;
 
 /// Pruning in one shot, by the inputs that layers get from samples.
@@ -48,8 +48,8 @@ impl Samples<'_> {
 /// Loss of a batch.
 #[derive(Debug, Clone)]
 pub struct Loss {
-    /// Mean over the predictions, `[1]`. A loss relative to the size of the batch's outputs, as SquareHead is, depends on
-    /// how a batch is divided into parts.
+    /// Mean over the predictions, `[1]`. A loss relative to the size of the batch's outputs, such as SquareHead, depends
+    /// on how a batch is divided into parts.
     pub value: Tensor<1>,
     /// Number of predictions: the weight of this batch among others of the same step.
     pub predictions: usize,
@@ -83,7 +83,7 @@ pub trait Task {
     /// Initializes a model to train or to load a checkpoint into; seed the device first.
     fn model(&self, device: &Device) -> Self::Model;
 
-    /// Returns the pretrained folder that [`Self::pretrained`] loads; `None` if the task trains from the start.
+    /// Returns the pretrained folder that [`Self::pretrained`] loads; `None` if the task trains from scratch.
     fn folder(&self) -> Option<&Folder> {
         None
     }
@@ -96,7 +96,7 @@ pub trait Task {
         Ok(self.model(device))
     }
 
-    /// Refuses keys of a recipe that do not fit the task.
+    /// Rejects keys of a recipe that do not fit the task.
     ///
     /// # Errors
     /// Returns an error that names the key.
@@ -173,7 +173,7 @@ pub trait Task {
         device: &Device,
     ) -> Result<Metric, RunError>;
 
-    /// Returns the model's outputs for the first `samples` test samples, flat. Two forms of a model are compared by them.
+    /// Returns the model's outputs for the first `samples` test samples, flat, for comparing two forms of a model.
     fn outputs(
         &self,
         data: &Self::Data,

@@ -23,7 +23,7 @@ pub enum TaskError {
         /// Cause.
         reason: &'static str,
     },
-    /// The folder is that of a model for another task.
+    /// The folder holds a model for another task.
     #[error("{} is not a model for task {task}", folder.display())]
     OtherModel {
         /// Folder.

@@ -1,6 +1,6 @@
 //! Sentence embedder for WebAssembly, on burn-sparse's kernels with 128-bit vectors.
 //!
-//! The program `search-page` compiles this crate for `wasm32-unknown-unknown` and puts it into a page.
+//! The program `search-page` compiles this crate for `wasm32-unknown-unknown` and embeds it in a page.
 #![cfg(target_family = "wasm")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub struct Embedder(BertEmbedder);
 
 #[wasm_bindgen]
 impl Embedder {
-    /// Loads a model, with packed weights as they are, or unpacked to floats with zeros if `dense`.
+    /// Loads a model: packed weights stay packed, or are unpacked to floats with zeros if `dense`.
     ///
     /// # Errors
     /// Returns an error when a file is missing or malformed.
@@ -55,7 +55,7 @@ impl Embedder {
         self.0.model().num_params()
     }
 
-    /// Returns the embeddings of all texts, one after the other; each has length one.
+    /// Returns the embeddings of all texts, concatenated; each has length one.
     ///
     /// # Errors
     /// Returns an error when the tokenizer cannot process a text.

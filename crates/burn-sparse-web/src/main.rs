@@ -1,4 +1,4 @@
-//! `search-page MODEL`: builds a page that searches sentences by their meaning, with a packed model in WebAssembly.
+//! `search-page MODEL`: builds a page that searches sentences by meaning, with a packed model in WebAssembly.
 
 #[cfg(not(target_family = "wasm"))]
 mod page;

@@ -24,11 +24,11 @@ const FILES: [&str; 5] = [
     "sentence_bert_config.json",
     "1_Pooling/config.json",
 ];
-/// Number of those files without which a model cannot be loaded.
+/// Number of the files that a model cannot be loaded without.
 const REQUIRED: usize = 3;
 
-/// Builds a page that searches sentences by their meaning, with a sentence embedder in WebAssembly. The page is one file: it
-/// needs no server, and loads nothing.
+/// Builds a page that searches sentences by meaning, with a sentence embedder in WebAssembly. The page is one file: it needs
+/// no server, and loads nothing.
 #[derive(Debug, Parser)]
 pub struct Options {
     /// Hugging Face folder of a BERT embedder: packed, as `burn-sparse prune` and `burn-sparse export` write it, or dense; or
@@ -37,12 +37,12 @@ pub struct Options {
     /// Page to write
     #[arg(long, default_value = "search.html")]
     out: PathBuf,
-    /// Text file with the sentences to search in, one per line, in place of those that come with the page
+    /// Text file with the sentences to search, one per line, instead of the built-in ones
     #[arg(long)]
     sentences: Option<PathBuf>,
 }
 
-/// Builds the page, and returns what it consists of.
+/// Builds the page, and returns a summary of its contents.
 ///
 /// # Errors
 /// Returns an error when a file cannot be read or written, or the WebAssembly cannot be built.
@@ -73,7 +73,7 @@ pub fn build(options: &Options) -> Result<String, Failure> {
         bytes += content.len();
         data += &carried(&format!("data-file=\"{name}\""), &content);
     }
-    // A closing tag within a script would end it.
+    // A closing tag inside a script would end the script.
     let source = serde_json::to_string(&source)?.replace("</", "<\\/");
     data += &format!("<script type=\"application/json\" id=\"source\">{source}</script>\n");
 
@@ -131,7 +131,7 @@ fn compiled() -> Result<PathBuf, Failure> {
         .args(["build", "--lib", "--profile", "deploy", "--target", TARGET])
         .args(["--manifest-path", manifest, "--message-format", "json-render-diagnostics"])
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", "-C target-feature=+simd128")
-        // wasm-bindgen reads sections that stripping would remove; it removes names itself.
+        // wasm-bindgen reads sections that stripping would remove; it strips names itself.
         .env("CARGO_PROFILE_DEPLOY_STRIP", "none")
         .stderr(std::process::Stdio::inherit())
         .output()?;
@@ -156,7 +156,7 @@ fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Returns an element that carries bytes.
+/// Returns an element that contains these bytes.
 fn carried(attributes: &str, gzip: &[u8]) -> String {
     format!("<script type=\"text/plain\" {attributes}>{}</script>\n", STANDARD.encode(gzip))
 }

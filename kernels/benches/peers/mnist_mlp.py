@@ -23,7 +23,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from peers import DeepSparse
+from deepsparse_process import DeepSparse
 from timing import median_us, processor
 
 LAYERS = ["fc1", "fc2", "head"]
@@ -58,7 +58,7 @@ def compare(arguments, folder):
             path = model(folder, f"dense-{number}-{kind}", tensors, None, kind == "int8")
             logits = session(path, arguments.threads).run(None, {"x": images})[0]
             accuracies[kind].append(float(np.mean(logits.argmax(1) == labels)))
-    deepsparse = DeepSparse(arguments, folder)
+    deepsparse = DeepSparse(arguments.deepsparse, arguments.threads)
     pruned = {
         run.parent.name: weights(arguments, folder, run)
         for run in sorted(arguments.sweep.glob("unstructured-*/seed-0"))
@@ -76,7 +76,7 @@ def compare(arguments, folder):
                 add(peers, f"ONNX Runtime, {kind}", batch, median_us(lambda: run.run(None, {"x": x})))
             for name, tensors in pruned.items():
                 path = model(folder, f"{name}-{batch}", tensors, batch, False)
-                add(peers, f"DeepSparse, {name}", batch, deepsparse.time_file(path, batch))
+                add(peers, f"DeepSparse, {name}", batch, deepsparse.time(path, batch))
         print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
     deepsparse.close()
     return document(arguments, accuracies, ours, peers)

@@ -21,13 +21,14 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from deepsparse_process import DeepSparse
 from timing import median_us
 
 def main():
     arguments = options()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        deepsparse = DeepSparse(arguments, folder)
+        deepsparse = DeepSparse(arguments.deepsparse, arguments.threads)
         for shape in arguments.shape:
             for sparsity in arguments.sparsity:
                 rows += case(arguments, deepsparse, folder, shape, sparsity)
@@ -64,7 +65,7 @@ def case(arguments, deepsparse, folder, shape, sparsity):
             x = random.standard_normal((batch, cols), dtype=np.float32)
             times = {"onnx dense": onnx_runtime(folder, weight, x, arguments.threads)}
             times["mkl csr"] = mkl(pruned, x, arguments.threads)
-            times["deepsparse"] = deepsparse.time(pruned, batch)
+            times["deepsparse"] = deepsparse.time(model(folder, pruned, batch), batch)
             times |= ours[batch]
             for name, us in times.items():
                 found[batch].setdefault(name, []).append(us)
@@ -112,34 +113,6 @@ def onnx_runtime(folder, weight, x, threads):
     path = model(folder, weight, len(x))
     session = onnxruntime.InferenceSession(path, wanted, providers=["CPUExecutionProvider"])
     return median_us(lambda: session.run(None, {"x": x}))
-
-
-class DeepSparse:
-    def __init__(self, arguments, folder):
-        worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deepsparse_worker.py")
-        self.folder, self.threads = folder, arguments.threads
-        self.process = subprocess.Popen(
-            [arguments.deepsparse, worker],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def time(self, weight, batch):
-        return self.time_file(model(self.folder, weight, batch), batch)
-
-    def time_file(self, path, batch):
-        print(path, batch, self.threads, file=self.process.stdin, flush=True)
-        for line in self.process.stdout:
-            # The library prints a banner of its own.
-            if line.startswith("us "):
-                return float(line.split()[1])
-        sys.exit("DeepSparse's process ended: run its worker by hand to see why")
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 class Description(ctypes.Structure):

@@ -22,12 +22,17 @@ fi
 cargo build --release --workspace >&2
 environments=$(mktemp -d)
 trap 'rm -rf "$environments"' EXIT
+install=(install --quiet --disable-pip-version-check --only-binary :all:)
+with_deepsparse() {
+    python3 -m venv "$environments/deepsparse"
+    "$environments/deepsparse/bin/pip" "${install[@]}" deepsparse==1.8.0 'numpy<2' >&2
+}
 if [ "${1:-}" = minilm ]; then
     shift
+    with_deepsparse
     python3 -m venv "$environments/peers"
-    "$environments/peers/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        onnxruntime==1.32.* onnx numpy safetensors tokenizers >&2
-    "$environments/peers/bin/python" "$here/minilm.py" "$@" \
+    "$environments/peers/bin/pip" "${install[@]}" onnxruntime==1.32.* onnx numpy safetensors tokenizers >&2
+    "$environments/peers/bin/python" "$here/minilm.py" "$@" --deepsparse "$environments/deepsparse/bin/python" \
         --ours 'cargo bench --quiet --workspace --bench pretrained --' --eval 'target/release/burn-sparse eval'
     exit
 fi
@@ -40,12 +45,9 @@ if [ "${1:-}" = smollm2 ]; then
         --ours 'cargo bench --quiet --workspace --bench pretrained --' --eval 'target/release/burn-sparse eval'
     exit
 fi
-for name in peers deepsparse; do
-    python3 -m venv "$environments/$name"
-done
-install=(install --quiet --disable-pip-version-check --only-binary :all:)
+with_deepsparse
+python3 -m venv "$environments/peers"
 "$environments/peers/bin/pip" "${install[@]}" onnxruntime==1.31.* onnx numpy mkl >&2
-"$environments/deepsparse/bin/pip" "${install[@]}" deepsparse==1.8.0 'numpy<2' >&2
 "$environments/peers/bin/python" "$here/$script" \
     --ours "${CARGO_TARGET_DIR:-target}/release/burn-sparse" \
     --deepsparse "$environments/deepsparse/bin/python" "$@"

@@ -12,11 +12,11 @@ pub(crate) use values::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// Pruned weights keep only what their masks keep.
+    /// Stores only the kept values of pruned weights.
     Packed,
     /// Plain weights with zeros.
     Dense,
-    /// PyTorch's names; pruned matrices as compressed-tensors keeps them: bit mask and values.
+    /// PyTorch's names; pruned matrices in the layout of compressed-tensors: bit mask and values.
     SparseBitmask,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Values {
     F16,
     /// bfloat16.
     Bf16,
-    /// 8 bits for weights, and for the inputs that they are multiplied with. CPU only.
+    /// 8 bits for weights and for the inputs that they are multiplied by. CPU only.
     W8a8,
     /// 4 bits for weights of linear layers, 8 for convolutions, embeddings and inputs. CPU only.
     W4a8,
@@ -46,7 +46,7 @@ impl Values {
         }
     }
 
-    /// Returns the name, as arguments spell it.
+    /// Returns the name as spelled in arguments.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -80,7 +80,7 @@ pub(crate) enum Layout {
     Huggingface,
 }
 
-/// Bad usage that clap cannot see: reported like its own errors, with status 2.
+/// Bad usage that clap cannot detect: reported like its own errors, with status 2.
 #[derive(Debug)]
 pub(crate) struct BadUsage(pub(crate) String);
 

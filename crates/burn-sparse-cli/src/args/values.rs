@@ -49,7 +49,7 @@ pub(crate) fn latency(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time, as in 800us, 4ms or 0.5s".into())
 }
 
-/// Parses a positive time in one of these units, each with its seconds.
+/// Parses a positive time in one of these units, each given with its length in seconds.
 fn time(text: &str, units: &[(&str, f64)]) -> Option<Duration> {
     units.iter().find_map(|(unit, seconds)| {
         let number = text.trim().strip_suffix(unit)?.trim().parse::<f64>().ok()?;

@@ -5,7 +5,7 @@ use burn_sparse_run::run::RunFolder;
 
 use super::Failure;
 
-/// Reads a checkpoint, that of a finished run, or that of the packed folder of a pretrained model.
+/// Reads a checkpoint: a file, that of a finished run, or that of the packed folder of a pretrained model.
 pub(crate) fn read(path: &Path) -> Result<(PathBuf, Checkpoint), Failure> {
     let of_run = RunFolder::new(path).checkpoint();
     let path = match path {

@@ -16,16 +16,16 @@ use crate::output;
 pub(crate) struct EmbedArguments {
     /// Sentence embedder, dense or packed: its folder, or its name on the Hugging Face hub.
     pub(crate) folder: PathBuf,
-    /// Texts, one in each line [default: standard input].
+    /// Texts, one per line [default: standard input].
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Number of texts that run together.
+    /// Number of texts in a batch.
     #[arg(long, default_value_t = 32, value_parser = batch)]
     pub(crate) batch: usize,
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Print one JSON object on standard output, instead of one line for each text.
+    /// Print one JSON object on standard output, instead of one line per text.
     #[arg(long)]
     pub(crate) json: bool,
 }

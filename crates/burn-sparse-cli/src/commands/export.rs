@@ -12,7 +12,7 @@ use crate::output;
 pub(crate) struct ExportArguments {
     /// A checkpoint, the folder of a finished run, or the packed folder of a pretrained model.
     pub(crate) checkpoint: PathBuf,
-    /// Packed or dense weights, or those of another tool.
+    /// Packed or dense weights, or the format of another tool.
     #[arg(long, value_enum)]
     pub(crate) format: ExportFormat,
     /// The names and orientation of dense weights [default: burn].
@@ -65,7 +65,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     output::text(&format!("{}: {bytes} bytes", arguments.out.display()))
 }
 
-/// Writes a Hugging Face folder from that of a pretrained model, or of a run with one: with its shards, or with a packed
+/// Writes a Hugging Face folder from that of a pretrained model, or of a run of one: with its shards, or with a packed
 /// checkpoint.
 fn export_folder(arguments: &ExportArguments) -> Result<(), Failure> {
     match arguments.format {
@@ -95,7 +95,7 @@ fn export_folder(arguments: &ExportArguments) -> Result<(), Failure> {
     output::text(&format!("{}: {} tensors", arguments.out.display(), checkpoint.entries().len()))
 }
 
-/// Writes the folder with a packed checkpoint, of dense weights too.
+/// Writes the folder with a packed checkpoint, even if its weights are dense.
 fn export_packed_folder(arguments: &ExportArguments) -> Result<(), Failure> {
     let path = model_folder(arguments);
     let Some(folder) = pretrained::folder(&path)? else {
@@ -111,7 +111,7 @@ fn export_packed_folder(arguments: &ExportArguments) -> Result<(), Failure> {
     output::text(&format!("{}: {bytes} bytes", out.display()))
 }
 
-/// Returns the folder of the model: that of a run, or the one that was named.
+/// Returns the folder of the model: that of the run, or the named one.
 fn model_folder(arguments: &ExportArguments) -> PathBuf {
     match RunFolder::new(&arguments.checkpoint).model() {
         model if model.is_dir() => model,

@@ -25,7 +25,7 @@ pub(crate) struct ImportArguments {
 }
 
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
-    // A minimal recipe, so that the checkpoint knows its task; it trains nothing.
+    // A minimal recipe, which records the task in the checkpoint; it trains nothing.
     let train = TrainConfig { prune_epochs: 0, ..TrainConfig::default() };
     let text = "version = 1\ntask = \"\"";
     let recipe: Recipe = text.parse()?;

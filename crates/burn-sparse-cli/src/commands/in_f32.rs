@@ -3,7 +3,7 @@ use burn_sparse_run::Metric;
 use burn_sparse_run::run::Results;
 use serde::Serialize;
 
-/// Metrics in f32 of a model in 8 or 4 bits, as its run recorded them: pruning's loss without that of quantization.
+/// Metrics in f32 of a model in 8 or 4 bits, as recorded by its run: the loss from pruning without that from quantization.
 #[derive(Debug, Serialize)]
 pub(crate) struct InF32 {
     /// Metric of the pruned model.

@@ -16,7 +16,7 @@ use crate::output;
 pub(crate) struct InspectArguments {
     /// A checkpoint, or the folder of a finished run.
     pub(crate) file: PathBuf,
-    /// Draw every mask to an SVG file: as stored, in row order, and the share that each group keeps.
+    /// Draw every mask to an SVG file: as stored, in row order, and the share kept by each group.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object on standard output.
@@ -69,7 +69,7 @@ struct Tensor {
     /// Type of its values in the file.
     values: &'static str,
     sparsity: f64,
-    /// Bits in the file for each weight before pruning: of values, indices and scales.
+    /// Bits in the file per weight before pruning: values, indices and scales.
     bits: f64,
     mask_hash: Option<String>,
 }

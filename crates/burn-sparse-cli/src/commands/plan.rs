@@ -40,7 +40,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     output::text(&format!("one mask update costs {seconds:.3} s here"))
 }
 
-/// Tells when training computes with kept values only.
+/// Describes when training computes with kept values only.
 fn packed(plan: &Plan) -> String {
     let along = plan.weights.iter().filter(|w| w.drops_for_good(w.score.needs_gradient())).count();
     let ramps = match along {
@@ -63,7 +63,7 @@ impl TaskVisitor for Make<'_> {
         let model = task.pretrained(&device)?;
         let steps_per_epoch = task.train_len().div_ceil(self.recipe.train.batch_size);
         let plan = self.recipe.plan(&model, steps_per_epoch)?;
-        // Measures the cost of an update: all masks at once, from a cold start, where there is no gradient to rank by.
+        // Measures the cost of an update: all masks at once, from a cold start, without a gradient to rank by.
         let mut at_once = plan.clone();
         for weight in &mut at_once.weights {
             (weight.schedule.start, weight.schedule.end) = (0, 0);

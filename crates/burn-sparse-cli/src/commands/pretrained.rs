@@ -54,7 +54,7 @@ impl PretrainedTask {
 /// Options of `eval` for folders of pretrained models.
 #[derive(Debug, Args)]
 pub(crate) struct PretrainedArguments {
-    /// Task of a folder of a pretrained model [default: that of its architecture].
+    /// Task of a pretrained model [default: that of its architecture].
     #[arg(long, value_enum)]
     pub(crate) task: Option<PretrainedTask>,
     /// Text for causal-lm [default: text/wikitext2-raw-test.txt of --data-dir].
@@ -68,8 +68,8 @@ pub(crate) struct PretrainedArguments {
     pub(crate) context: usize,
 }
 
-/// Opens a folder of a pretrained model, or the model of this name on the Hugging Face hub; `None` if the path is something
-/// else.
+/// Opens the folder of a pretrained model, or the model of this name on the Hugging Face hub; `None` if the path is
+/// something else.
 pub(crate) fn folder(path: &Path) -> Result<Option<Folder>, Failure> {
     let is_folder = path.is_dir() && path.join("config.json").exists();
     let is_one = is_folder || Folder::is_name(path);

@@ -19,8 +19,8 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
-    /// A safetensors file, or a Hugging Face folder or name: all its linear weights but a head are pruned, and it is written
-    /// packed.
+    /// A safetensors file, or a Hugging Face folder or name: all linear weights of a folder except a head are pruned, and
+    /// the result is written packed.
     pub(crate) weights: PathBuf,
     /// The pattern, as in 'shfl-bw(vector=32)'; none with --sparsity 0.
     #[arg(long)]
@@ -50,8 +50,8 @@ pub(crate) struct PruneArguments {
     /// Highest sparsity that the global distribution gives a tensor.
     #[arg(long, default_value_t = 0.99)]
     pub(crate) cap: f64,
-    /// Prune a folder by the inputs that its layers get for this text: a text file, one sentence a line for a sentence
-    /// embedder, or a file of STS-B. Repeat it for more files.
+    /// Prune a folder by the inputs that its layers get from this text: a text file, with one sentence per line for a
+    /// sentence embedder, or a file of STS-B. Repeat for more files.
     #[arg(long, value_name = "TEXT")]
     pub(crate) calibrate: Vec<PathBuf>,
     /// Task of the folder's model [default: that of its architecture].
@@ -76,7 +76,7 @@ pub(crate) struct CalibrationArguments {
     /// What ranks weights: magnitude, wanda or obs.
     #[arg(long, default_value = "obs", requires = "calibrate")]
     pub(crate) score: Saliency,
-    /// Give the kept weights the values of least squares.
+    /// Set the kept weights to their least-squares values.
     #[arg(long, requires = "calibrate")]
     pub(crate) repair: bool,
     /// Share of the dense model's outputs in the target of repair and reconstruction, from 0 to 1.
@@ -85,10 +85,10 @@ pub(crate) struct CalibrationArguments {
     /// Damping, as a share of the mean squared input.
     #[arg(long, requires = "calibrate")]
     pub(crate) damp: Option<f64>,
-    /// Train the kept weights of every block for so many steps to the dense block's output.
+    /// Train the kept weights of every block for this many steps toward the dense block's output.
     #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "calibrate")]
     pub(crate) reconstruct: usize,
-    /// Round weights to 8 or 4 bits (w8a8, w4a8), each making up for those before it.
+    /// Round weights to 8 or 4 bits (w8a8, w4a8), each compensating for those before it.
     #[arg(long, value_enum, requires = "calibrate")]
     pub(crate) values: Option<Values>,
 }
@@ -197,7 +197,7 @@ fn prune_pretrained(
     report(done, count, arguments)
 }
 
-/// Rounds the weights of a pretrained model, and prunes nothing.
+/// Rounds the weights of a pretrained model without pruning.
 fn round_pretrained(arguments: &PruneArguments) -> Result<(), Failure> {
     if let Some(pattern) = arguments.pattern {
         return Err(usage(format!("--pattern {pattern}: --sparsity 0 prunes nothing")));
@@ -238,7 +238,7 @@ fn calibration(
     }))
 }
 
-/// Reports what was done to so many matrices.
+/// Reports the result for `count` matrices.
 fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Result<(), Failure> {
     let (sparsity, calibration) = (done.checkpoint.sparsity(), done.calibration);
     let out = arguments.out.display().to_string();

@@ -36,7 +36,7 @@ pub(crate) struct ReportArguments {
 
 pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     let device = arguments.compute.device()?;
-    // A GPU computes in the type; the CPU stores it.
+    // A GPU computes in the type; the CPU stores values in it.
     let values = arguments.compute.values.filter(|_| device == Device::flex());
     costs::install()?;
     let found = find(&arguments.folder)?;
@@ -58,8 +58,8 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     output::text(&format!("{}\n{out}", markdown(&rows, name)))
 }
 
-/// Measures all rows, and evaluates all runs with values of another type. Stops at the first error, which the others would meet
-/// too: a report without speed is still useful.
+/// Measures all rows, and evaluates all runs with values of another type. Stops at the first error, which the others would also
+/// hit: a report without speed is still useful.
 fn measure_all(
     arguments: &ReportArguments,
     values: Option<Values>,

@@ -1,5 +1,5 @@
-//! What the environment says about the launcher of this process. Open MPI sets `OMPI_…`, MPICH and Intel MPI `PMI_…`; through
-//! PMIx, SLURM says the rank, and the number of tasks in a variable of its own.
+//! Environment variables set by the launcher of this process. Open MPI sets `OMPI_…`, MPICH and Intel MPI `PMI_…`; SLURM
+//! gives the rank through PMIx, and the number of tasks in its own variable.
 
 /// Returns the number of ranks that a launcher has started; 1 without a launcher.
 pub(crate) fn count() -> usize {

@@ -14,8 +14,8 @@ pub(crate) struct Launched {
 }
 
 impl Launched {
-    /// Joins the other ranks, and takes this rank's share of the machine's cores, unless `RAYON_NUM_THREADS` says how many
-    /// threads it shall have.
+    /// Joins the other ranks, and takes this rank's share of the machine's cores, unless `RAYON_NUM_THREADS` sets its
+    /// number of threads.
     pub(crate) fn join() -> Result<Self, Failure> {
         if count() == 1 {
             return Ok(Self { ranks: Ranks::alone(), mpi: None });
@@ -36,7 +36,7 @@ impl Launched {
         }
         let ranks = Ranks::shared(mpi.clone());
         if ranks.is_first() {
-            // Open MPI says so if it has bound ranks to cores, as it does by default.
+            // Set by Open MPI if it has bound ranks to cores, as it does by default.
             let bound = std::env::var_os("OMPI_MCA_orte_bound_at_launch").is_some();
             let hint =
                 if bound { ", bound by mpirun: --bind-to none shares all cores" } else { "" };
@@ -53,7 +53,7 @@ impl Launched {
     /// Returns the outcome. An error is printed once for all ranks that have it, and ends those that do not.
     pub(crate) fn leave(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         let (Some(mpi), Err(error)) = (&self.mpi, &outcome) else { return outcome };
-        // Before any rank ends, for a launcher may then end the others.
+        // Before any rank ends, because the launcher may then end the others.
         if self.ranks.is_first() && !output::is_closed_pipe(error.as_ref()) {
             output::note(&format!("error: {error}"));
         }

@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::run_error::RunError;
 
-/// Texts that a pretrained model is calibrated with.
+/// Texts for calibrating a pretrained model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalibrationTexts {
-    /// Text files, of which each gives as many samples; files of STS-B (`.csv`) are read as pairs of sentences.
+    /// Text files, each of which gives the same number of samples; files of STS-B (`.csv`) are read as pairs of sentences.
     pub files: Vec<PathBuf>,
     /// Number of samples: windows of tokens for a language model, lines or sentences for a sentence embedder.
     pub samples: usize,
@@ -33,7 +33,7 @@ pub struct CalibrationTokens {
 }
 
 impl CalibrationTexts {
-    /// Chooses windows of tokens at random places, for a language model.
+    /// Chooses windows of tokens at random positions, for a language model.
     ///
     /// # Errors
     /// Returns an error when a file cannot be read, or has fewer tokens than a window.
@@ -89,7 +89,7 @@ impl CalibrationTexts {
 }
 
 impl CalibrationTokens {
-    /// Samples that run together.
+    /// Number of samples in a batch.
     pub(crate) const BATCH: usize = 8;
 
     /// Groups samples of one length.
@@ -109,7 +109,7 @@ impl CalibrationTokens {
                 TokenBatch::new(&rows, device).ids
             })
             .collect();
-        // Not for the result: so that the first batch, which is run alone, is of no special length.
+        // Does not affect the result: avoids a first batch, which runs alone, of an extreme length.
         batches.shuffle(&mut ChaCha8Rng::seed_from_u64(0));
         Self { batches, hash }
     }

@@ -6,21 +6,21 @@ use crate::Metric;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// Number of windows, evenly spaced: window `i` of `n` begins at token `i · (tokens - length) / (n - 1)`; a single
-    /// one at the first.
+    /// window begins at the first token.
     pub count: usize,
-    /// Number of tokens of a window. Each begins without a context, and all of its tokens after the first are predicted.
+    /// Number of tokens of a window. Each begins without context, and all of its tokens after the first are predicted.
     pub length: usize,
 }
 
 impl Windows {
-    /// Returns the first token of a window, of a text with `tokens` tokens.
+    /// Returns the position of a window's first token, in a text with `tokens` tokens.
     pub(crate) fn start(self, window: usize, tokens: usize) -> usize {
         window * (tokens - self.length) / (self.count - 1).max(1)
     }
 }
 
-/// Measures the perplexity of a language model on windows of a text's tokens: `exp` of the mean of `-ln p` over all predicted tokens.
-/// `on_window` is called with the number of windows done.
+/// Measures the perplexity of a language model on windows of a text's tokens: `exp` of the mean of `-ln p` over all predicted
+/// tokens. `on_window` is called with the number of windows done.
 ///
 /// # Errors
 /// Returns an error when the text is shorter than a window, or a window longer than the model's

@@ -52,9 +52,9 @@ pub struct PrunedFolder {
     pub calibration: Option<CalibrationRecord>,
 }
 
-/// Prunes all matrices that `rule` selects but a head of its own, in one shot without training, with `seed` for the
-/// search of row orders, and writes a folder that runs packed: the checkpoint beside the configuration and the tokenizer.
-/// `on_step` is called after each weight that is calibrated, and after each block that is reconstructed.
+/// Prunes all matrices that `rule` selects except a separate head, in one shot without training, with `seed` for the
+/// row-order search, and writes a folder that runs packed: the checkpoint, the configuration and the tokenizer. `on_step`
+/// is called after each weight that is calibrated, and after each block that is reconstructed.
 ///
 /// # Errors
 /// Returns an error when the folder cannot be loaded or is `out`, the rule does not fit its model, the calibration texts
@@ -70,12 +70,11 @@ pub fn prune_folder(
     write(folder, Task { rule, keep_all: false, seed }, calibration, out, on_step)
 }
 
-/// Rounds all matrices of a folder, but a head of its own, to the integers of `calibration`, without pruning, and writes a folder
-/// that runs so. See [`prune_folder`].
+/// Rounds all matrices of a folder, except a separate head, to the integers of `calibration`, without pruning, and writes a
+/// folder that runs in that form. See [`prune_folder`].
 ///
 /// # Errors
-/// Returns the same errors as [`prune_folder`], and if the calibration does not say to what values
-/// are rounded.
+/// Returns the same errors as [`prune_folder`], and an error when the calibration does not set the type to round to.
 pub fn round_folder(
     folder: &Folder,
     calibration: &Calibration,
@@ -135,7 +134,7 @@ fn write(
     Ok(pruned)
 }
 
-/// Calibration with the states that the first block gets.
+/// Calibration with the input states of the first block.
 struct Prepared<B, S> {
     config: CalibrateConfig,
     samples: usize,
@@ -184,7 +183,7 @@ fn prune<M: Module, B: Blocks<M>>(
     };
     let mut checkpoint = checkpoint.with_scales(&scales)?;
     if let Some(integers) = config.values() {
-        // Embeddings, and whatever was not calibrated.
+        // Embeddings, and anything else that was not calibrated.
         checkpoint = checkpoint.with_values(integers)?;
     }
     let seconds = started.elapsed().as_secs_f64();

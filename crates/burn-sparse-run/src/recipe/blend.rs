@@ -5,7 +5,7 @@ use super::Distill;
 
 impl Distill {
     /// Blends the loss with that of the teacher: `(1 - weight) · loss + weight · T² · KL(teacher ‖ student)`, both
-    /// at temperature `T`; `T²` keeps gradients of one size whatever the temperature.
+    /// at temperature `T`; `T²` keeps the size of gradients independent of the temperature.
     ///
     /// # Shapes
     /// - loss: `[1]`

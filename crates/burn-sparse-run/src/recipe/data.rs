@@ -8,13 +8,13 @@ use super::RecipeError;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Training text. `sentence-embedding` takes each of its lines as a sample, and STS-B's training pairs without one.
+    /// Training text. `sentence-embedding` takes each of its lines as a sample; without a text it takes STS-B's training pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<PathBuf>,
     /// Test text of `causal-lm`.
     pub test: PathBuf,
-    /// Number of training samples of an epoch, spread evenly over the data. Defaults to the 5749 pairs of STS-B, and to 1024
-    /// of a text.
+    /// Number of training samples of an epoch, spread evenly over the data. Defaults to the 5749 pairs of STS-B, or to 1024
+    /// for a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<usize>,
     /// Number of tokens of a training sample of `causal-lm`.
@@ -39,7 +39,7 @@ impl Default for DataConfig {
 }
 
 impl DataConfig {
-    /// Returns the path of a file: in the folder of the data sets if it is there, otherwise as it stands.
+    /// Returns the path of a file: in the folder of the data sets if it is there, otherwise as given.
     pub(crate) fn path(folder: Option<&Path>, file: &Path) -> PathBuf {
         let inside = folder.map(|folder| folder.join(file)).filter(|path| path.exists());
         inside.unwrap_or_else(|| file.into())

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distill {
-    /// Weight of the teacher in the loss, above 0 and up to 1; the labels have the rest.
+    /// Weight of the teacher in the loss, above 0 and up to 1; the labels get the rest.
     pub weight: f64,
     /// Temperature that divides the logits of both models. Embeddings have none.
     #[serde(default = "two")]

@@ -37,7 +37,7 @@ pub struct Recipe {
     /// (`owner/model`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
-    /// Width of the task's own network, as a share of its usual one, up to 1: a smaller dense network to compare pruned ones with.
+    /// Width of the task's own network, as a share of the usual one, up to 1, for a smaller dense network as a baseline.
     #[serde(default = "usual", skip_serializing_if = "is_usual")]
     pub width: f64,
     /// Seed of weights, data order, and mask search.

@@ -19,13 +19,13 @@ pub struct TrainConfig {
     /// Globs of the paths of parameters that are not trained, as in `word.*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
-    /// Largest number of samples that run at once; gradients of the parts of a batch accumulate.
+    /// Largest number of samples that run at once; the gradients of the parts of a batch are accumulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<usize>,
-    /// `true` to keep fewer activations for the backward pass, and to compute the others again: slower, in less memory.
+    /// `true` to keep fewer activations for the backward pass and recompute the others: slower, but with less memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint_activations: bool,
-    /// Largest norm of the gradients of a step, all parameters together; larger ones are scaled down.
+    /// Largest norm of the gradients of a step, over all parameters together; larger gradients are scaled down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
     /// Optimizer; its state is reset when pruning starts.
@@ -92,7 +92,7 @@ impl TrainConfig {
         self.learning_rate(progress, |progress| from + (1.0 - from) * progress)
     }
 
-    /// Returns the learning rate at `progress` of a phase, of which `part` says what part of the schedule it runs through.
+    /// Returns the learning rate at `progress` of a phase; `part` maps progress in the phase to progress in the schedule.
     fn learning_rate(&self, progress: f64, part: impl Fn(f64) -> f64) -> f64 {
         let warmup = self.warmup.unwrap_or(0.0);
         let peak = self.optimizer.learning_rate();

@@ -19,7 +19,7 @@ pub struct Measured {
     pub latency: Vec<Latency>,
     /// Every matrix, with the kernel that ran for the largest batch.
     pub layers: Vec<LayerReport>,
-    /// Every packed matrix alone, on the input size it had with each batch.
+    /// Every packed matrix alone, with the input size that it had for each batch.
     pub alone: Vec<Alone>,
 }
 

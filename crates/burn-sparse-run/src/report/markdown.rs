@@ -59,7 +59,7 @@ pub(super) fn value(row: &Row) -> String {
     spread(&row.metric, &row.values)
 }
 
-/// As [`value`], with values of another type.
+/// As [`value`], for values of another type.
 pub(super) fn rounded(row: &Row) -> String {
     spread(&row.metric, &row.rounded)
 }

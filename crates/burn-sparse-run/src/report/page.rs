@@ -132,7 +132,7 @@ fn html_table(
     table + "</table></div>"
 }
 
-/// Most masks that are shown at once.
+/// Largest number of masks shown at once.
 const MASKS: usize = 8;
 
 /// Renders the details of one run: charts, layers, masks and recipe.
@@ -154,7 +154,7 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
         html += &layers(measured);
     }
     if let Ok(masks) = plot::masks(&run.checkpoint) {
-        // Those of a deep network would be most of the page.
+        // The masks of a deep network would be most of the page.
         let open = if run.checkpoint.packed().count() > MASKS { "" } else { open };
         let _ = write!(
             html,
@@ -168,7 +168,7 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
     html
 }
 
-/// Renders what packed training gained; empty without it.
+/// Renders the gain from packed training; empty without it.
 fn training(run: &Run) -> String {
     let pruning = || run.epochs.iter().filter(|epoch| epoch.phase == Phase::Prune);
     let masked = pruning().rfind(|epoch| epoch.steps.masked.is_some());
@@ -193,7 +193,7 @@ fn training(run: &Run) -> String {
     }
 }
 
-/// Renders a table of every matrix: the kernel that ran for it in the model, and its latency alone.
+/// Renders a table of every matrix: the kernel that ran for it in the model, and its own latency.
 fn layers(measured: &Measured) -> String {
     let batches: Vec<usize> = measured.latency.iter().map(|latency| latency.batch).collect();
     let mut heading: Vec<String> =

@@ -15,7 +15,7 @@ pub struct Row {
     pub metric: String,
     /// Metric of every seed.
     pub values: Vec<f64>,
-    /// Metric of every seed with values of another type; empty if none was asked for.
+    /// Metric of every seed with values of another type; empty if none was requested.
     pub rounded: Vec<f64>,
     /// Indices of the runs in [`Found::runs`].
     pub runs: Vec<usize>,

@@ -6,12 +6,12 @@ use half::bf16;
 
 /// AdamW whose state takes half the memory: both moments are bf16 between two steps, and f32 within one.
 ///
-/// They are rounded stochastically, up with the probability of what is cut off. The second moment moves by a thousandth of
-/// the square of the gradient at a time; bf16 has steps of 1/128 to 1/256, so that rounding to the nearest value would leave
-/// it where it is. Rounding depends on the number of steps and on the place of an element alone: a run that is resumed
-/// takes the same steps.
+/// They are rounded stochastically: up with a probability equal to the truncated fraction. The second moment moves by a
+/// thousandth of the squared gradient at a time; bf16 has relative steps of 1/128 to 1/256, so rounding to nearest would
+/// never change it. Rounding depends only on the number of steps and on the position of an element: a resumed run takes the
+/// same steps.
 ///
-/// Moments are rounded on the host: on a GPU every step copies them there and back.
+/// Moments are rounded on the host: on a GPU every step copies them to the host and back.
 #[derive(Clone)]
 pub(super) struct Bf16AdamW {
     pub(super) exact: AdamW,
@@ -37,7 +37,7 @@ impl Optimizer for Bf16AdamW {
     }
 }
 
-/// Returns a state with other moments: `edit` gets each of them and a number that no other moment or step has.
+/// Returns a state with edited moments: `edit` gets each moment and a number that is unique to this moment and step.
 fn moments<const D: usize>(
     state: AdamWState<D>,
     edit: impl Fn(Tensor<D>, u64) -> Tensor<D>,
@@ -54,7 +54,7 @@ fn moments<const D: usize>(
 
 fn rounded<const D: usize>(moment: Tensor<D>, seed: u64) -> Tensor<D> {
     let (device, shape) = (moment.device(), moment.shape());
-    // A conversion to `f32` has the type that is asked for.
+    // Cannot fail: the data was converted to `f32`.
     let values: Vec<f32> = moment.into_data().convert::<f32>().try_into_vec().unwrap_or_default();
     let start = mixed(seed);
     let round = |(at, value): (usize, f32)| stochastic(value, start, at as u32);
@@ -62,8 +62,8 @@ fn rounded<const D: usize>(moment: Tensor<D>, seed: u64) -> Tensor<D> {
     Tensor::from_data(TensorData::new(values, shape), (&device, DType::BF16))
 }
 
-/// Rounds one value up with the probability of the bits that are cut off. Elements take turns along a Weyl sequence, whose
-/// start differs from step to step.
+/// Rounds one value up with a probability equal to the fraction in its truncated bits. Elements follow a Weyl sequence,
+/// whose start differs from step to step.
 fn stochastic(value: f32, start: u32, at: u32) -> bf16 {
     const GOLDEN: u32 = 0x9E37_79B9;
     if !value.is_finite() {
@@ -73,7 +73,7 @@ fn stochastic(value: f32, start: u32, at: u32) -> bf16 {
     bf16::from_bits((value.to_bits().wrapping_add(dither) >> 16) as u16)
 }
 
-/// Returns 32 well mixed bits of a number (SplitMix64).
+/// Returns 32 well-mixed bits of a number (SplitMix64).
 fn mixed(seed: u64) -> u32 {
     let mut z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

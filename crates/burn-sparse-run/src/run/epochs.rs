@@ -10,7 +10,7 @@ impl RunFolder {
     pub(super) fn log(&self, report: &EpochReport) -> Result<(), RunError> {
         let path = self.path().join("epochs.jsonl");
         let line = serde_json::to_string(report).map_err(|error| fail(&path, error))?;
-        // A line that a kill truncated stays a line of its own, and the only one that is lost.
+        // A line that a kill truncated stays a separate line, and is the only one lost.
         let cut_off =
             std::fs::read(&path).is_ok_and(|text| text.last().is_some_and(|&end| end != b'\n'));
         let line = format!("{}{line}\n", if cut_off { "\n" } else { "" });

@@ -13,13 +13,13 @@ use super::{Phase, RunError};
 /// File of the dense model that pruning is distilled from.
 pub(super) const TEACHER: &str = "teacher.bpk";
 
-/// File of what calibration did.
+/// File of the calibration record.
 const CALIBRATION: &str = "calibration.json";
 
-/// Folder of a run: `recipe.toml`, `initial.safetensors` if the run began with the parameters of a
-/// checkpoint, `teacher.bpk` with distillation, `calibration.json` with calibration, `epochs.jsonl`, the state to resume from, and at the end
-/// `checkpoint.safetensors` and `results.json`; with a pretrained model, also `model`, a folder that runs. `.lock` is held while a process trains here;
-/// `unproven.safetensors` is a checkpoint that has not been proven to equal the trained model.
+/// Folder of a run: `recipe.toml`, `initial.safetensors` if the run started from the parameters of a checkpoint, `teacher.bpk`
+/// with distillation, `calibration.json` with calibration, `epochs.jsonl`, the state to resume from, and at the end
+/// `checkpoint.safetensors` and `results.json`; with a pretrained model, also the runnable folder `model`. `.lock` is held while
+/// a process trains here; `unproven.safetensors` is a checkpoint that has not been proven to equal the trained model.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
@@ -46,8 +46,7 @@ impl RunFolder {
         self.path.join("checkpoint.safetensors")
     }
 
-    /// Returns the folder that a run with a pretrained model makes of its final checkpoint: the checkpoint, the configuration
-    /// and the tokenizer.
+    /// Returns the folder that a run with a pretrained model writes: the final checkpoint, the configuration and the tokenizer.
     pub fn model(&self) -> PathBuf {
         self.path.join("model")
     }
@@ -65,9 +64,9 @@ impl RunFolder {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Gives the final checkpoint a second name, or copies it where a file cannot have two.
+    /// Links the final checkpoint under a second name, or copies it where hard links are not possible.
     pub(super) fn share_checkpoint(&self, to: &Path) -> Result<(), RunError> {
-        // A file of an earlier, killed attempt.
+        // Left by an earlier attempt that was killed.
         let _ = std::fs::remove_file(to);
         match std::fs::hard_link(self.checkpoint(), to) {
             Ok(()) => Ok(()),
@@ -92,7 +91,7 @@ impl RunFolder {
         let file = File::create(&path).map_err(|error| fail(&path, error))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(RunError::InUse { folder: self.path.clone() }),
-            // A run without a lock is better than none on file systems without locks.
+            // On file systems without locks, a run without a lock is better than no run.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock { _file: file }),
         }
     }
@@ -138,7 +137,7 @@ impl RunFolder {
         Ok(lock)
     }
 
-    /// Reads the parameters that the run began with, if not with fresh ones.
+    /// Reads the parameters that the run started from; `None` if they were freshly initialized.
     pub(super) fn initial(&self) -> Result<Option<Checkpoint>, RunError> {
         let path = self.initial_file();
         if path.exists() { Ok(Some(Checkpoint::read(path)?)) } else { Ok(None) }
@@ -199,7 +198,7 @@ impl RunFolder {
 
     fn save_module<M: Module>(&self, name: &str, model: &M) -> Result<(), RunError> {
         let path = self.path.join(name);
-        // Running statistics are updated on read, which recording them is not.
+        // Running statistics are updated when read, but not when recorded.
         let _ = model.valid();
         let bytes = model.clone().into_record().into_bytes();
         replace(&path, &bytes.map_err(|error| fail(&path, error))?)

@@ -1,4 +1,4 @@
-//! Gradients of a step: of one batch, or the mean over parts of it that run on several devices, or one after the other.
+//! Gradients of a step: of one batch, or the mean over its parts, which run on several devices or one after the other.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -17,14 +17,14 @@ pub(super) struct BatchLoss {
 
 /// Returns the mean loss of a batch, and its gradients on the first device; neither for an empty batch.
 ///
-/// Every device takes its share of the batch, at most `most` samples at a time; parts beyond that follow one another, and
-/// their gradients accumulate. A part's loss is the mean over its predictions, of which a sentence has more than one.
+/// Every device takes its share of the batch, at most `most` samples at a time; further parts run one after the other,
+/// and their gradients are accumulated. A part's loss is the mean over its predictions, of which a sentence has more than
+/// one.
 ///
-/// Burn would have the optimizer sum the gradients of several devices, and leave every parameter on another device; here the
-/// model stays where it is.
+/// Burn would let the optimizer sum the gradients of several devices, and leave every parameter on a different device; here
+/// the model stays on its device.
 ///
-/// Running statistics are those of all parts, one after the other: with every part they move on, so they depend a little on
-/// the number of parts.
+/// Running statistics are updated by all parts, one after the other, so they depend slightly on the number of parts.
 pub(super) fn step<M: Module>(
     model: &M,
     devices: &[Device],
@@ -35,7 +35,7 @@ pub(super) fn step<M: Module>(
     if indices.is_empty() {
         return BatchLoss { loss: 0.0, grads: GradientsParams::new(), predictions: 0 };
     }
-    // A last batch may have fewer samples than there are devices.
+    // The last batch may have fewer samples than there are devices.
     let share = indices.len().div_ceil(devices.len()).max(1);
     let parts: Vec<&[usize]> = indices.chunks(most.map_or(share, |most| most.min(share))).collect();
     if let ([part], [device]) = (&parts[..], devices) {
@@ -46,7 +46,7 @@ pub(super) fn step<M: Module>(
     }
     let (mut sum, mut all, mut grads) = (0.0, 0, GradientsParams::new());
     for round in parts.chunks(devices.len()) {
-        // All devices work before the first loss is waited for.
+        // Starts all devices before waiting for the first loss.
         let done = round.iter().zip(devices).map(|(part, device)| {
             let replica = match devices {
                 [_] => model.clone(),
@@ -70,10 +70,10 @@ pub(super) fn step<M: Module>(
     BatchLoss { loss: sum / all as f64, grads, predictions: all }
 }
 
-/// Scales the gradients down so that the norm of all of them together is at most `most` (Pascanu et al., 2013). Gradients
-/// whose norm is not finite stay as they are: the next loss reports them.
+/// Scales the gradients down so that their total norm is at most `most` (Pascanu et al., 2013). Gradients whose norm is
+/// not finite stay unchanged: the next loss reports them.
 ///
-/// All ranks scale by the norm that rank 0 finds: a sum in several threads may have other bits on another rank.
+/// All ranks scale by the norm of rank 0: a sum in several threads may have different bits on another rank.
 pub(super) fn clip<M: Module>(
     model: &M,
     grads: GradientsParams,
@@ -92,7 +92,7 @@ fn scaled<M: Module>(model: &M, grads: GradientsParams, by: f64) -> GradientsPar
     scale.into
 }
 
-/// Adds the gradients of a part of the batch, times its number of predictions.
+/// Adds the gradients of a part of the batch, weighted by its number of predictions.
 struct Sum {
     weight: f64,
     device: Device,

@@ -60,7 +60,7 @@ pub struct EpochReport {
     pub trained_bytes: u64,
 }
 
-/// Mean seconds of an optimizer step by the form of pruned weights, without mask updates; `None` if no step took that form.
+/// Mean seconds of an optimizer step by the form of pruned weights, without mask updates; `None` if no step used that form.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepTimes {
     /// Dense weights, and those under masks.
@@ -80,9 +80,9 @@ pub struct StepTimes {
 /// Mean messages of an optimizer step on rank 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepTraffic {
-    /// Bytes of gradients and statistics that every rank gives to be averaged.
+    /// Bytes of gradients and statistics that every rank contributes to averaging.
     pub bytes: f64,
-    /// Share of the step that passes in messages: transfers, sums, and waiting for slower ranks.
+    /// Share of the step spent on messages: transfers, sums, and waiting for slower ranks.
     pub share: f64,
 }
 

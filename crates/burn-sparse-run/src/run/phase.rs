@@ -17,7 +17,7 @@ pub(super) struct MaskReport {
     pub(super) seconds: f64,
 }
 
-/// A phase of a run: the model that it trains, and what the training loop asks of it.
+/// A phase of a run: the model that it trains, and what the training loop needs from it.
 pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
     /// The task's model, or the same under masks.
     type Model: Module;
@@ -41,7 +41,7 @@ pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
         grads: GradientsParams,
     ) -> Self::Model;
 
-    /// Returns the model in the form in which the next steps compute.
+    /// Returns the model in the form used by the next steps.
     fn prepare(
         model: Self::Model,
         _optimizer: &mut ModuleOptimizer,
@@ -50,7 +50,7 @@ pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
         Ok(model)
     }
 
-    /// Returns `true` if kept weights only are computed with.
+    /// Returns `true` if only kept weights are computed with.
     fn is_packed(_model: &Self::Model) -> bool {
         false
     }

@@ -21,8 +21,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Returns the results that a checkpoint carries; `None` if its run is unfinished: the file is first written before
-    /// they are known.
+    /// Returns the results that a checkpoint carries; `None` if its run is unfinished: the file is first written without results.
     pub fn of(checkpoint: &Checkpoint) -> Option<Self> {
         serde_json::from_str(checkpoint.provenance().results()?).ok()
     }

@@ -71,7 +71,7 @@ impl<T: Task> Session<'_, T> {
                 let (recorded, _) = K::recorded(&model, &optimizer)?;
                 model = self.folder.load_best(&best, recorded)?;
             }
-            // From here on it is the last model of the phase, wherever the run is killed.
+            // From here on it is the last model of the phase, whenever the run is killed.
             state.epoch = epochs;
             self.save::<K>(state, &model, &optimizer)?;
             self.folder.write(|folder| {
@@ -278,7 +278,7 @@ impl Mean {
         }
     }
 
-    /// Returns the times without so many seconds of mask updates.
+    /// Returns the times without these seconds of mask updates.
     fn without(self, seconds: f64) -> Self {
         Self { seconds: (self.seconds - seconds).max(0.0), ..self }
     }
@@ -304,7 +304,7 @@ pub(super) fn evaluate<T: Task>(
 ) -> Result<Metric, RunError> {
     let message = ranks.lead(|| {
         let Metric { name, value } = task.evaluate(data, model, device)?;
-        // To the bit: all ranks decide by it which epoch is the best.
+        // Identical to the bit: all ranks use it to decide which epoch is the best.
         Ok::<_, RunError>([&value.to_le_bytes(), name.as_bytes()].concat())
     })?;
     let (value, name) = message.split_at(8);

@@ -10,7 +10,7 @@ use super::state::{Best, State};
 use super::{Phase, RunError, RunFolder};
 use crate::recipe::Recipe;
 
-/// Folder of a run that several ranks train: rank 0 reads and writes it, and the others get what it has read.
+/// Folder of a run that several ranks train: rank 0 reads and writes it, and the others receive what it read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SharedFolder<'a> {
     folder: &'a RunFolder,

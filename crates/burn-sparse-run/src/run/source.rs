@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::RunError;
 use crate::Task;
 
-/// Source of a task's data. Keeps what was loaded last, so that consecutive runs share it.
+/// Source of a task's data. Keeps the last loaded data, so that consecutive runs share it.
 pub struct DataSource<'a, T: Task> {
     folder: Option<&'a Path>,
     loaded: RefCell<Option<(u64, Rc<T::Data>)>>,

@@ -61,8 +61,8 @@ pub struct TrainOptions<'a, T: Task> {
 /// Trains a task by its recipe: dense first, then under the ramp, or under the fixed masks of a checkpoint.
 ///
 /// # Errors
-/// Returns an error when data, plan, masks, files, or another rank are at fault; what has been
-/// saved stays. All ranks return an error together.
+/// Returns an error when data, plan, masks, files, or another rank fail; what has been saved stays. All ranks return
+/// an error together.
 pub fn train<T: Task>(
     options: &TrainOptions<'_, T>,
     observer: &mut dyn Observer,
@@ -70,7 +70,7 @@ pub fn train<T: Task>(
     let TrainOptions { task, recipe, source, folder, begin, devices: _, ranks } = *options;
     let config = &recipe.train;
     let steps_per_epoch = task.train_len().div_ceil(config.batch_size);
-    // Everything that can be wrong is reported before data is loaded or a file is written.
+    // Reports everything that can be wrong before loading data or writing a file.
     let prepared = ranks.agree(Prepared::new(options, steps_per_epoch))?;
     let Prepared { devices, initial, fresh, masks } = prepared;
     let given = (recipe.to_toml(), matches!(begin, Begin::Resume), initial.is_some());
@@ -78,7 +78,7 @@ pub fn train<T: Task>(
     ranks.require_equal(given.as_bytes(), "has another recipe or checkpoint than rank 0")?;
     let device = devices.first().ok_or(RunError::NoDevice)?;
     let fresh = ranks.broadcast(fresh)?;
-    // Rank 0 may download what the others then find.
+    // Rank 0 may download data that the others then find.
     let load = || source.load(task, recipe.seed);
     ranks.agree(ranks.is_first().then(load).transpose())?;
     let data = ranks.agree(load())?;
@@ -86,7 +86,7 @@ pub fn train<T: Task>(
 
     let resume = matches!(begin, Begin::Resume);
     let first = if config.dense_epochs > 0 { Phase::Dense } else { Phase::Prune };
-    // The score of a pretrained model, which is also a trial of its data.
+    // The score of a pretrained model, which also checks its data.
     let is_scored = first == Phase::Prune && task.folder().is_some() && initial.is_none();
     let score = || evaluate(task, &data, &fresh.valid(), &device.clone().inner(), ranks);
     let mut pretrained = (is_scored && !resume).then(score).transpose()?;
@@ -131,7 +131,7 @@ pub fn train<T: Task>(
 /// Model and masks at the start of a run.
 struct Prepared<T: Task> {
     devices: Vec<Device>,
-    /// Checkpoint that the run began with.
+    /// Checkpoint that the run started from.
     initial: Option<Checkpoint>,
     fresh: T::Model,
     masks: Start<T::Model>,
@@ -269,7 +269,7 @@ impl<T: Task> Session<'_, T> {
         let mut optimizer = optimizer(&config.optimizer);
         if resumed {
             sparse = self.folder.load_model(state, sparse)?;
-            // The update that attaching made is not part of the run.
+            // The update made by attaching is not part of the run.
             sparse.take_update_stats()?;
             optimizer = self.folder.load_optimizer(state, optimizer)?;
         } else {

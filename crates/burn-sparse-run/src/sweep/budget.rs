@@ -23,8 +23,8 @@ pub struct BudgetReport {
     pub chosen: Result<Budgeted, BudgetError>,
 }
 
-/// Chooses a sparsity for every weight that the recipe prunes, with which the model takes no longer than `budget` for a batch
-/// of so many samples, in the dense model of the recipe's first seed, which is trained first if necessary. Weights that change
+/// Chooses a sparsity for every weight that the recipe prunes, so that the model takes no longer than `budget` for a batch of
+/// `batch` samples, in the dense model of the recipe's first seed, which is trained first if necessary. Weights that change
 /// the model's outputs least are pruned most.
 ///
 /// Returns `None` if the observer interrupted it. Calls `watch` for every finished run, candidate, and measured model.

@@ -25,9 +25,9 @@ pub struct Candidate {
     pub pattern: String,
     /// Requested share of zeros.
     pub target: f64,
-    /// Share of zeros of the weight, which whole counts may round.
+    /// Share of zeros of the weight, which may be rounded to whole counts.
     pub sparsity: f64,
-    /// Mean squared difference of the model's outputs from the dense model's, relative to the mean square of those.
+    /// Mean squared difference of the model's outputs from the dense model's, relative to the mean square of the latter.
     pub error: f64,
 }
 
@@ -66,7 +66,7 @@ impl<'a, T: Task> Candidates<'a, T> {
         watch: &mut dyn FnMut(CandidateEvent<'_>),
     ) -> Result<Option<Self>, RunError> {
         let trains = place.device.clone().autodiff();
-        // Everything that can be wrong is reported before anything is trained.
+        // Reports everything that can be wrong before training anything.
         let fresh = task.model(&trains);
         let grid = grid(sweep, &names(&sweep.recipe, &fresh)?);
         for planned in &grid {
@@ -136,7 +136,7 @@ impl<'a, T: Task> Candidates<'a, T> {
     }
 }
 
-/// Returns the mean squared difference, relative to the mean square of what was expected.
+/// Returns the mean squared difference, relative to the mean square of the expected values.
 fn difference(expected: &[f32], found: &[f32]) -> f64 {
     let square = |value: f32| f64::from(value) * f64::from(value);
     let off: f64 = expected.iter().zip(found).map(|(a, b)| square(a - b)).sum();

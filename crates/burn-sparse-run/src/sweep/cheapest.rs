@@ -4,8 +4,8 @@ const UNITS: usize = 10_000;
 /// The same for each weight: rounding all times up to whole units then costs at most half a percent of the budget.
 const UNITS_PER_WEIGHT: usize = 200;
 
-/// Returns the option of each weight with which the sum of errors is lowest, while that of the times is at most `budget`.
-/// Options are pairs of a time, 0 for the fastest of each weight, and an error. Times are rounded up to units.
+/// Returns the option of each weight that minimizes the sum of errors, with a sum of times of at most `budget`. Options
+/// are pairs of a time, 0 for the fastest of each weight, and an error. Times are rounded up to units.
 pub(super) fn cheapest(options: &[Vec<(f64, f64)>], budget: f64) -> Option<Vec<usize>> {
     if budget < 0.0 {
         return None;
@@ -17,7 +17,7 @@ pub(super) fn cheapest(options: &[Vec<(f64, f64)>], budget: f64) -> Option<Vec<u
         true => units + 1,
         false => 0,
     };
-    // Lowest error within each time, and the choices that lead to it.
+    // Lowest error within each time, and the choices that reach it.
     let mut errors = vec![0.0; units + 1];
     let mut choices: Vec<Vec<u32>> = Vec::with_capacity(options.len());
     for options in options {
@@ -72,7 +72,7 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(7);
         for _ in 0..50 {
             let weights = random.random_range(1..=5);
-            // Whole times, which rounding to units of a whole budget keeps.
+            // Whole times, which stay exact when rounded to units of a whole budget.
             let mut option =
                 || (f64::from(random.random_range(1_u32..20)), random.random_range(0.0..1.0));
             let options: Vec<Vec<(f64, f64)>> =

@@ -14,7 +14,7 @@ const ROUNDS: usize = 5;
 pub enum Budget {
     /// Microseconds for a batch.
     Microseconds(f64),
-    /// Times as fast as the dense model.
+    /// Speed-up over the dense model.
     Speedup(f64),
 }
 
@@ -29,28 +29,28 @@ pub struct TimedCandidate {
     pub time: Option<LayerTime>,
 }
 
-/// Sparsities with which a model keeps to a budget.
+/// Sparsities with which a model meets a budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budgeted {
     /// Microseconds that the model may take.
     pub budget_us: f64,
-    /// Microseconds of the dense model, measured in turns with the packed one.
+    /// Microseconds of the dense model, alternating with the packed one.
     pub dense_us: f64,
-    /// Predicted microseconds: those of all layers, and of what the model does beside them.
+    /// Predicted microseconds: of all layers, and of what the model does outside them.
     pub predicted_us: f64,
-    /// Measured microseconds of the model, pruned so in one shot.
+    /// Measured microseconds of the model, pruned to these sparsities in one shot.
     pub measured_us: f64,
-    /// Sum of the errors that the weights cause alone.
+    /// Sum of the errors of pruning each weight alone.
     pub predicted_error: f64,
     /// Candidate chosen for each weight; others stay dense.
     pub weights: Vec<TimedCandidate>,
 }
 
-/// Reason why no sparsities keep to a budget.
+/// Reason why no sparsities meet a budget.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BudgetError {
-    /// The budget is no time.
+    /// The budget is not a positive number.
     #[error("the budget is {0}, expected a positive number")]
     Value(f64),
     /// The model takes longer with all weights at their fastest.
@@ -98,7 +98,7 @@ impl Budgeted {
         one_table_each(recipe, self.weights.iter().map(|weight| &weight.candidate))
     }
 
-    /// Returns the reason why no other choice can keep to the budget, if this is the fastest one.
+    /// Returns the reason why no other choice can meet the budget, if this is the fastest one.
     fn refused(&self) -> Option<BudgetError> {
         let &Self { budget_us, dense_us, measured_us: fastest_us, .. } = self;
         if dense_us <= budget_us {
@@ -116,14 +116,14 @@ impl Budgeted {
 pub(super) type MeasureModel<'a, E> = &'a mut dyn FnMut(&[&Candidate]) -> Result<[f64; 2], E>;
 
 /// Chooses among the candidates of each weight, and its dense form, so that the sum of errors is lowest while the time of the
-/// whole model keeps to the budget, by dynamic programming over the time (Frantar and Alistarh, "SPDY", ICML 2022,
+/// whole model stays within the budget, by dynamic programming over the time (Frantar and Alistarh, "SPDY", ICML 2022,
 /// section 3.2).
 ///
-/// A model does more than its layers, and how long that takes depends on how they run. So every choice is measured, the
-/// fastest one first, and what it takes beside its layers is expected of the next, until a choice comes back.
+/// A model does more than run its layers, and the time of that depends on how they run. So every choice is measured,
+/// the fastest one first, and its time outside its layers is used to predict the next, until a choice repeats.
 ///
 /// # Errors
-/// The outer error is that of `measure`; the inner one says why no choice keeps to the budget.
+/// The outer error is that of `measure`; the inner one says why no choice meets the budget.
 pub(super) fn choose<E>(
     candidates: &[TimedCandidate],
     budget: Budget,
@@ -187,10 +187,10 @@ struct Form<'a> {
 }
 
 impl<'a> Forms<'a> {
-    /// Candidates of one weight. Those whose layer does not run packed have nothing to offer.
+    /// Returns the forms of one weight, without candidates whose layer does not run packed.
     fn of(candidates: &'a [TimedCandidate]) -> Self {
         let times = candidates.iter().filter_map(|of| Some((of, of.time?)));
-        // All were measured beside the same dense layer: other programs disturbed the least of its times least.
+        // All were measured against the same dense layer: the lowest of its times is the one least disturbed by other programs.
         let dense_us = times.clone().map(|(_, time)| time.dense_us).reduce(f64::min);
         let dense = Form { of: None, us: dense_us.unwrap_or(0.0), error: 0.0 };
         let packed = times.map(|(of, time)| Form {
@@ -206,7 +206,7 @@ impl<'a> Forms<'a> {
         forms.min_by(|(_, a), (_, b)| a.us.total_cmp(&b.us)).map_or(0, |(at, _)| at)
     }
 
-    /// Returns the time of each form beyond that of the fastest, and its error.
+    /// Returns the time of each form beyond that of the fastest one, and its error.
     fn beyond_the_fastest(&self) -> Vec<(f64, f64)> {
         let fastest_us = self.0[self.fastest()].us;
         self.0.iter().map(|form| (form.us - fastest_us, form.error)).collect()
@@ -237,15 +237,15 @@ mod tests {
             candidate("b.weight", 0.75, 0.02, 30.0),
             // Slower than dense at 50 %.
             candidate("c.weight", 0.5, 0.001, 120.0),
-            // Not run packed.
+            // Does not run packed.
             TimedCandidate { time: None, ..candidate("d.weight", 0.5, 0.001, 0.0) },
         ]
     }
 
-    /// Microseconds beside the layers of a model, of which each pruned weight saves some.
+    /// Microseconds outside the layers of a model, some of which each pruned weight saves.
     type Others = fn(usize) -> f64;
 
-    /// Returns a model's times: 300 us in dense layers, and others beside them.
+    /// Returns a model's times: 300 us in dense layers, plus the time outside them.
     fn model(others: Others) -> impl FnMut(&[&Candidate]) -> Result<[f64; 2], Infallible> {
         let candidates = candidates();
         move |chosen: &[&Candidate]| {
@@ -288,7 +288,8 @@ mod tests {
 
     #[test]
     fn a_choice_that_takes_longer_than_predicted_is_corrected_until_it_keeps_to_the_budget() {
-        // One packed weight takes longer beside its layer than two: the first measurement promises too much.
+        // With one packed weight, the model takes longer outside its layers than with two: the first measurement is
+        // too optimistic.
         let others: Others = |packed| [40.0, 90.0, 20.0][packed];
         let found = chosen(&candidates(), Budget::Microseconds(285.0), others).unwrap();
         assert!(found.measured_us <= 285.0, "{found:?}");

@@ -1,8 +1,8 @@
 //! Claims: of several processes that share the folder of a sweep, one trains each run, on file systems without locks too.
 //!
-//! A claim is a file that only one process can create, `.claims/RUN/N`. Its holder rewrites it while it lives. A claim whose
-//! content does not change for a lease has been abandoned, and whoever creates `N + 1` takes the run over. Nobody's clock is
-//! compared with another's.
+//! A claim is a file that only one process can create, `.claims/RUN/N`. Its holder rewrites it for as long as it lives. A
+//! claim whose content does not change for a lease has been abandoned, and whoever creates `N + 1` takes the run over.
+//! Clocks of different processes are never compared.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -20,7 +20,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(60);
 pub(super) struct Claims {
     folder: PathBuf,
     lease: Duration,
-    /// The newest claim of another process, and since when it has not changed.
+    /// The newest claim of another process, and the time since which it has not changed.
     seen: Option<(u64, Vec<u8>, Instant)>,
 }
 
@@ -103,7 +103,7 @@ impl Claim {
                     taken.store(true, Ordering::Release);
                     return;
                 }
-                // A renewal that fails is tried again; a lease lasts for several.
+                // A failed renewal is retried; a lease lasts for several renewals.
                 let _ = fs::write(&path, format!("{name}{times}\n"));
             }
         };
@@ -123,7 +123,7 @@ impl Drop for Claim {
             drop(stop);
             let _ = thread.join();
         }
-        // Those that were abandoned before it go too; one that took it over stays.
+        // Also removes earlier, abandoned claims; keeps one that took over.
         for number in numbers(&self.folder).unwrap_or_default() {
             if number <= self.number {
                 let _ = fs::remove_file(self.folder.join(number.to_string()));
@@ -136,14 +136,14 @@ impl Drop for Claim {
 mod tests {
     use super::*;
 
-    /// Longer than a busy machine keeps a thread waiting.
+    /// Longer than a thread has to wait on a busy machine.
     const SHORT: Duration = Duration::from_secs(1);
 
     fn claims(folder: &Path) -> Claims {
         Claims::new(folder, "pattern/seed-0", SHORT)
     }
 
-    /// Tries for some leases.
+    /// Tries for several leases.
     fn patient(claims: &mut Claims) -> Option<Claim> {
         let started = Instant::now();
         while started.elapsed() < 3 * SHORT {
@@ -200,7 +200,7 @@ mod tests {
     fn a_holder_that_was_silent_learns_that_it_lost_its_claim() {
         let folder = tempfile::tempdir().unwrap();
         let held = claims(folder.path()).attempt().unwrap().unwrap();
-        // Another process that saw it silent for a lease creates the next claim.
+        // Another process that saw no change for a lease creates the next claim.
         let place = folder.path().join(".claims/pattern/seed-0");
         fs::write(place.join("2"), "another").unwrap();
         let started = Instant::now();

@@ -39,7 +39,7 @@ pub struct SweepRow {
     pub pattern: String,
     /// Requested share of zeros.
     pub target: f64,
-    /// Share of zeros, which whole counts may round.
+    /// Share of zeros, which may be rounded to whole counts.
     pub sparsity: f64,
     /// Metric of the packed checkpoints.
     pub metric: Spread,
@@ -50,7 +50,7 @@ pub struct SweepRow {
 pub struct SweepReport {
     /// Task.
     pub task: String,
-    /// Metric of the dense checkpoints that all runs began with.
+    /// Metric of the dense checkpoints that all runs started from.
     pub dense: Spread,
     /// Rows of the grid, methods outermost, sparsities innermost.
     pub rows: Vec<SweepRow>,
@@ -73,13 +73,13 @@ pub struct SweepPlace<'a> {
 pub enum SweepOutcome {
     /// All runs are finished.
     Complete(SweepReport),
-    /// The shard is finished, but not these runs of others.
+    /// The shard is finished, but these runs of other shards are not.
     Missing(Vec<String>),
     /// The observer interrupted it.
     Interrupted,
 }
 
-/// Trains the runs of a shard that are not finished, and reads those that are. Every run has its own folder, so that the same
+/// Trains the runs of a shard that are not finished, and reads those that are. Every run has its own folder, so the same
 /// sweep continues where it was stopped, and a larger one reuses the runs of a smaller one. Several processes may share the
 /// folder: each run, the dense ones included, is trained by one of them, and the others wait for it if they need it.
 ///
@@ -97,7 +97,7 @@ pub fn sweep<T: Task>(
     done: &mut dyn FnMut(&str, &Metric),
 ) -> Result<SweepOutcome, RunError> {
     let cells = sweep.cells()?;
-    // Everything that can be wrong is reported before the first run.
+    // Reports everything that can be wrong before the first run.
     let model = task.model(place.device);
     for cell in &cells {
         if let Some(Planned { recipe, .. }) = cell.runs.first() {
@@ -195,12 +195,12 @@ impl<T: Task> Runner<'_, T> {
                 reason: error.to_string(),
             })?;
             if let Some(claim) = claimed {
-                // Between the two looks its last holder may have finished it.
+                // Its last holder may have finished it between the two checks.
                 if let Some(found) = finished(&run, planned)? {
                     return Ok(Some(found));
                 }
                 match self.train(&run, planned, from, &claim) {
-                    // Another process uses it without a claim, as `train` does.
+                    // Another process is using it without a claim, as `train` does.
                     Err(RunError::InUse { .. }) => {}
                     trained => return if trained? { finished(&run, planned) } else { Ok(None) },
                 }
@@ -250,7 +250,7 @@ impl<T: Task> Runner<'_, T> {
     }
 }
 
-/// Time between two looks at a run that another process trains.
+/// Time between two checks of a run that another process trains.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Observer that stops a run whose claim is lost.

@@ -34,8 +34,7 @@ pub struct Trial {
     pub loss: f64,
 }
 
-/// Prunes every weight that the recipe prunes alone, in the dense model of its first seed, which is trained first if
-/// necessary.
+/// Prunes each weight that the recipe prunes, alone, in the dense model of its first seed, which is trained first if necessary.
 ///
 /// Returns `None` if the observer interrupted it. Calls `watch` for every finished run and every trial.
 ///
@@ -66,9 +65,9 @@ pub fn sensitivity<T: Task>(
 }
 
 impl Sensitivity {
-    /// Returns the recipe with one table per weight, at the highest sparsity that alone loses no more than `allowed`. Weights
-    /// that lose more at every sparsity stay dense; returns `None` if all do. Other keys are those of the recipe's first
-    /// table, except for those that need several weights: a global distribution, and grow-and-prune.
+    /// Returns the recipe with one table per weight, at the highest sparsity at which pruning it alone loses no more than
+    /// `allowed`. Weights that lose more at every sparsity stay dense; returns `None` if all do. Other keys are those of the
+    /// recipe's first table, except for those that need several weights: a global distribution, and grow-and-prune.
     pub fn recipe(&self, recipe: &Recipe, allowed: f64) -> Option<Recipe> {
         let mut chosen: Vec<&Candidate> = Vec::new();
         for trial in self.trials.iter().filter(|trial| trial.loss <= allowed) {

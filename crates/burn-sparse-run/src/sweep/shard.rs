@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Part of the runs of a sweep: every `count`-th one, beginning with the `index`-th. Written `index/count`, as in `2/3`.
+/// Part of the runs of a sweep: every `count`-th one, starting with the `index`-th. Written `index/count`, as in `2/3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: usize,
@@ -12,7 +12,7 @@ impl Shard {
     /// All runs.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 
-    /// Returns `true` if the run of this number, from 0, is of this part.
+    /// Returns `true` if the run with this number, from 0, belongs to this part.
     pub(super) fn has(self, run: usize) -> bool {
         run % self.count + 1 == self.index
     }

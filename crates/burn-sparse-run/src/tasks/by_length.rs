@@ -1,7 +1,7 @@
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// Number of batches within which samples are sorted by length, so that those of a batch are about equally long.
+/// Number of batches within which samples are sorted by length, so that the samples of a batch are about equally long.
 const POOL: usize = 32;
 
 /// Groups samples of about the same length into batches and shuffles the batches; an incomplete batch stays last.

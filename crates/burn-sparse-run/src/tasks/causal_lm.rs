@@ -16,8 +16,8 @@ use crate::{Loss, Metric, OneShot, Samples, Task, Teacher, constant, values};
 
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
 ///
-/// A sample is a run of tokens of the training text; those of an epoch are spread evenly over it. The metric is the
-/// [perplexity] on windows of the test text.
+/// A sample is a sequence of tokens of the training text; the samples of an epoch are spread evenly over it. The
+/// metric is the [perplexity] on windows of the test text.
 #[derive(Debug, Clone)]
 pub struct CausalLmTask {
     folder: Folder,
@@ -41,7 +41,7 @@ impl CausalLmTask {
         Windows { count: self.data.windows, length: self.data.context }
     }
 
-    /// Returns the samples' tokens `[samples, length]`, and those that follow each `[samples · length]`.
+    /// Returns the samples' tokens `[samples, length]`, and the next token of each `[samples · length]`.
     fn batch(
         &self,
         data: &LanguageData,
@@ -78,7 +78,7 @@ impl Task for CausalLmTask {
         let read = |file: &Path, least: usize| read(&tokenizer, folder, file, least);
         let train = match &self.data.text {
             Some(text) => read(text, self.data.length + 1)?,
-            // Only a run that trains needs one.
+            // Only a run that trains needs a training text.
             None => Vec::new(),
         };
         Ok(LanguageData { train, test: read(&self.data.test, self.data.context)? })
@@ -190,7 +190,7 @@ impl Task for CausalLmTask {
         Ok(perplexity(&model, &data.test, self.windows(), |_| ())?)
     }
 
-    /// Returns the scores of all tokens to follow the first windows.
+    /// Returns the scores of every next token, for the first windows.
     fn outputs(
         &self,
         data: &LanguageData,
@@ -230,7 +230,7 @@ fn read(
     }
 }
 
-/// Returns the scores of every token to follow each position, `[samples · length, vocabulary]`.
+/// Returns the scores of every token as the next one at each position, `[samples · length, vocabulary]`.
 fn scores(model: &Llama, states: &[Tensor<3>]) -> Tensor<2> {
     model.logits(states[states.len() - 1].clone()).flatten(0, 1)
 }

@@ -26,7 +26,7 @@ const DEVIATION: [f32; 3] = [0.2470, 0.2435, 0.2616];
 const CLASSES: usize = cifar10::CLASSES.len();
 
 impl Cifar10Task<ConvNetConfig> {
-    /// Returns `cifar10-convnet`: three convolutions, for experiments that take a minute; no data augmentation.
+    /// Returns `cifar10-convnet`: three convolutions, for experiments that take a minute, without data augmentation.
     pub fn convnet() -> Self {
         let net = ConvNetConfig::new(32, 128, CLASSES);
         Self { name: "cifar10-convnet", net, augment: false }
@@ -60,7 +60,7 @@ impl Cifar10Task<VggConfig> {
 }
 
 impl<N: PictureNet> Cifar10Task<N> {
-    /// Sets the width of the network to a share of its usual one.
+    /// Sets the width of the network to a share of the usual one.
     #[must_use]
     pub fn narrowed(self, share: f64) -> Self {
         Self { net: self.net.narrowed(share), ..self }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 /// the padded image, mirrored or not (Lee et al., 2015; He et al., 2016, section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Crop {
-    /// Pixels that the image moves up and to the left, before mirroring; negative for down and to the right.
+    /// Pixels by which the image moves up and to the left, before mirroring; negative for down and to the right.
     shift: [isize; 2],
     mirrored: bool,
 }

@@ -37,7 +37,7 @@ impl ImageTask {
         Self { images: Source::Mnist, net: MlpConfig::new(PIXELS, 512, CLASSES) }
     }
 
-    /// Sets the width of the network to a share of its usual one.
+    /// Sets the width of the network to a share of the usual one.
     #[must_use]
     pub fn narrowed(self, share: f64) -> Self {
         Self { net: self.net.narrowed(share), ..self }

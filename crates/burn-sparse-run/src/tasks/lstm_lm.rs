@@ -12,8 +12,8 @@ use crate::{Classification, Metric, Samples};
 
 /// Prediction of the next character of a text, byte by byte, with an [`LstmLm`].
 ///
-/// A sample is a run of 64 characters. An epoch has 15 685 samples, spread evenly over the training text: they cover
-/// Tiny Shakespeare once, a longer text only in part, and some parts of a shorter text twice.
+/// A sample is a sequence of 64 characters. An epoch has 15 685 samples, spread evenly over the training text: they
+/// cover Tiny Shakespeare once, a longer text only in part, and some parts of a shorter text twice.
 #[derive(Debug, Clone)]
 pub struct LstmLmTask {
     name: &'static str,
@@ -39,7 +39,7 @@ impl LstmLmTask {
         Self { name: "lstm-lm-large", net: LstmLmConfig::new(ALPHABET, 256, 1024) }
     }
 
-    /// Sets the width of the network to a share of its usual one.
+    /// Sets the width of the network to a share of the usual one.
     #[must_use]
     pub fn narrowed(self, share: f64) -> Self {
         Self { net: self.net.narrowed(share), ..self }

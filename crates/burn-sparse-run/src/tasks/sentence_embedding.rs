@@ -19,9 +19,9 @@ use crate::{Loss, Metric, OneShot, Samples, Task, Teacher, constant, values};
 
 /// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
 ///
-/// Trained on STS-B's pairs, whose similarity the cosine is to reach (the `CosineSimilarityLoss` of sentence-transformers),
-/// or on the lines of a text, for which only a teacher's embeddings can be the target. The metric is Spearman's rank
-/// correlation on STS-B's test pairs.
+/// Trains on STS-B's pairs, with their similarity as the target of the cosine (the `CosineSimilarityLoss` of
+/// sentence-transformers), or on the lines of a text, for which only a teacher's embeddings can be the target. The metric
+/// is Spearman's rank correlation on STS-B's test pairs.
 #[derive(Debug, Clone)]
 pub struct SentenceEmbeddingTask {
     folder: Folder,
@@ -42,7 +42,7 @@ pub struct EmbeddingData {
 struct Sample {
     /// One text, or two.
     texts: Vec<Vec<u32>>,
-    /// Cosine that two texts are to have.
+    /// Target cosine of two texts.
     cosine: f32,
 }
 
@@ -232,7 +232,7 @@ impl Task for SentenceEmbeddingTask {
 }
 
 impl SentenceEmbeddingTask {
-    /// Returns the place of a sample among those that were read: they spread evenly.
+    /// Returns the index of a sample among those that were read, over which samples are spread evenly.
     fn place(&self, data: &EmbeddingData, index: usize) -> usize {
         index * data.samples.len() / self.train_len()
     }

@@ -7,7 +7,7 @@ use crate::constant;
 ///
 /// # Shapes
 /// - `student`, `teacher`: `[batch, positions, features]`, one for each layer; the teacher's are not trained
-/// - `padding`: `[batch, positions]`, `true` where outputs do not count
+/// - `padding`: `[batch, positions]`, `true` where outputs are ignored
 pub(super) fn square_head(
     student: &[Tensor<3>],
     teacher: &[Tensor<3>],

@@ -47,7 +47,7 @@ impl TranslationTask {
         Self { name: "translation-large", net }
     }
 
-    /// Sets the width of the network to a share of its usual one.
+    /// Sets the width of the network to a share of the usual one.
     #[must_use]
     pub fn narrowed(self, share: f64) -> Self {
         Self { net: self.net.narrowed(share), ..self }

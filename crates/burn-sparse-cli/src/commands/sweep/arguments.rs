@@ -23,7 +23,7 @@ pub(crate) struct SweepArguments {
     /// Number of seeds, counted from the recipe's.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
-    /// Train a part of the runs, every n-th from the i-th on, as in 2/3. Shards share a folder, or have folders of their own
+    /// Train a part of the runs, every n-th from the i-th on, as in 2/3. Shards share a folder, or have separate folders
     /// that are merged into one; the last, or the sweep without this option, collates.
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE, conflicts_with = "per_weight")]
     pub(crate) shard: Shard,
@@ -33,8 +33,8 @@ pub(crate) struct SweepArguments {
     /// With --sensitivity, --budget or --speedup: write a recipe with a table for every weight.
     #[arg(long, value_name = "FILE", requires = "per_weight")]
     pub(crate) write: Option<PathBuf>,
-    /// With --sensitivity --write: loss of the metric that a weight may cause, in the unit of the metric: 0.002 of accuracy is
-    /// 0.2 points. Each weight gets the highest sparsity at which it loses no more.
+    /// With --sensitivity --write: largest loss of the metric that a weight may cause, in the metric's unit: 0.002 of accuracy
+    /// is 0.2 points. Each weight gets the highest sparsity at which it loses no more.
     #[arg(long, default_value_t = 0.002, requires = "sensitivity", conflicts_with_all = ["budget", "speedup"])]
     pub(crate) allow: f64,
     /// Choose a sparsity for each weight so that the model takes no longer than this for a batch, as in 800us or 4ms: weights

@@ -8,7 +8,7 @@ use super::super::Failure;
 use super::job::Job;
 use crate::output::{self, Progress};
 
-/// Chooses a sparsity for each weight, so that the model keeps to a budget of time.
+/// Chooses a sparsity for each weight, so that the model meets a time budget.
 pub(super) fn run(job: Job<'_>, budget: Budget) -> Result<(), Failure> {
     let Job { sweep, arguments, folder, .. } = job;
     let found = with_task(&sweep.recipe, Choose(job, budget))??.ok_or(Job::INTERRUPTED)?;
@@ -56,7 +56,7 @@ impl TaskVisitor for Choose<'_> {
     }
 }
 
-/// Formats the sparsities that keep to a budget.
+/// Formats the sparsities that meet a budget.
 fn kept(found: &Budgeted, batch: usize) -> String {
     let Budgeted { budget_us, dense_us, predicted_us, measured_us, predicted_error, weights } =
         found;

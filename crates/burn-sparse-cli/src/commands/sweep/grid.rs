@@ -26,7 +26,7 @@ pub(super) fn run(job: Job<'_>) -> Result<(), Failure> {
     output::text(&format!("{}\n\n{}", table(report.report), file.display()))
 }
 
-/// Says which runs of other shards are missing.
+/// Reports which runs of other shards are missing.
 fn incomplete(arguments: &SweepArguments, missing: Vec<String>) -> Result<(), Failure> {
     let shard = arguments.shard.to_string();
     if arguments.json {

@@ -1,4 +1,4 @@
-//! `sweep`: a grid of settings, the sensitivity of single weights, or a sparsity of each for a budget of time.
+//! `sweep`: a grid of settings, the sensitivity of single weights, or a sparsity of each for a time budget.
 
 mod arguments;
 mod budget;
