@@ -38,7 +38,7 @@ pub(crate) trait Simd: Copy + 'static {
     const LANES: usize;
     /// Number of token vectors in the widest tile of the row kernels, in which rows share no weights.
     const MAX_VECTORS: usize;
-    /// Number of token vectors in the widest tile of the grouped kernel: together with [`Self::TALL`] rows, they fill
+    /// Number of token vectors in the widest tile of the grouped kernel: together with [`Self::TALL`] rows, they nearly fill
     /// the registers, and a narrower tile of `x` stays in a faster cache.
     const GROUPED_VECTORS: usize;
     /// Number of rows in the register tile of the grouped kernel.
