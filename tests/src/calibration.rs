@@ -6,7 +6,8 @@ use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::calibrate::{CalibrateConfig, Whole};
 use burn_sparse::nn::Linear;
 use burn_sparse::prelude::*;
-use faer::Mat;
+use burn_sparse::train::PrunedWeight;
+use faer::{Mat, linalg::solvers::SolveLstsq};
 
 use crate::models::seeded;
 
@@ -72,4 +73,24 @@ pub fn matrix(tensor: Tensor<2>) -> Mat<f64> {
     let [rows, cols] = tensor.dims();
     let values = values(tensor);
     Mat::from_fn(rows, cols, |row, col| values[row * cols + col])
+}
+
+/// Returns the smallest squared error against `wanted` that weights on the mask of a weight can reach, with a bias or without,
+/// by QR of the inputs themselves.
+pub fn smallest_error(
+    inputs: &Mat<f64>,
+    wanted: &Mat<f64>,
+    weight: &PrunedWeight,
+    bias: bool,
+) -> f64 {
+    let column = |row: usize| {
+        let kept: Vec<usize> = weight.mask.row_columns(row).collect();
+        // The bias is the weight of a constant input.
+        let part = Mat::from_fn(inputs.nrows(), kept.len() + usize::from(bias), |token, at| {
+            kept.get(at).map_or(1.0, |&col| inputs[(token, col)])
+        });
+        let goal = Mat::from_fn(wanted.nrows(), 1, |token, _| wanted[(token, row)]);
+        (&part * part.qr().solve_lstsq(&goal) - &goal).squared_norm_l2()
+    };
+    (0..weight.mask.rows()).map(column).sum()
 }

@@ -8,9 +8,10 @@ use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Linear, Lstm, LstmConfig};
 use burn_sparse::pattern::format::Integers;
 use burn_sparse::prelude::*;
-use burn_sparse_tests::calibration::{exact, forward, linear, matrix, plan, rule, tokens, values};
+use burn_sparse_tests::calibration::{
+    exact, forward, linear, matrix, plan, rule, smallest_error, tokens, values,
+};
 use burn_sparse_tests::models::seeded;
-use faer::{Mat, linalg::solvers::SolveLstsq};
 
 /// Layers one after the other.
 #[derive(Module, Debug)]
@@ -123,18 +124,7 @@ fn aiming_at_the_dense_outputs_solves_their_least_squares() {
     let (mut dense, mut sparse) = (x.clone(), x);
     for (at, weight) in pruned.weights().iter().enumerate() {
         let wanted = matrix(model.layers[at].forward(dense.clone()));
-        let inputs = matrix(sparse.clone());
-        let smallest: f64 = (0..24)
-            .map(|row| {
-                let kept: Vec<usize> = weight.mask.row_columns(row).collect();
-                // The last column is the bias.
-                let part = Mat::from_fn(256, kept.len() + 1, |token, at| {
-                    kept.get(at).map_or(1.0, |&col| inputs[(token, col)])
-                });
-                let goal = Mat::from_fn(256, 1, |token, _| wanted[(token, row)]);
-                (&part * part.qr().solve_lstsq(&goal) - &goal).squared_norm_l2()
-            })
-            .sum();
+        let smallest = smallest_error(&matrix(sparse.clone()), &wanted, weight, true);
         let off = matrix(pruned.model().layers[at].forward(sparse.clone())) - &wanted;
         let found = off.squared_norm_l2();
         assert!((found - smallest).abs() < 1e-4 * smallest, "layer {at}: {found} {smallest}");

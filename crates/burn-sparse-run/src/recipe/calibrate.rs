@@ -13,7 +13,7 @@ pub struct Calibrate {
     pub samples: usize,
     /// What ranks weights.
     pub score: Saliency,
-    /// Whether kept weights are set to their least-squares values.
+    /// `true` to set kept weights to their least-squares values.
     pub repair: bool,
     /// Share of the dense model's outputs in the target of the repair, from 0 to 1.
     pub toward_dense: f64,

@@ -4,6 +4,8 @@ use burn::optim::{AdamW, AdamWState, AdaptiveMomentumState, LearningRate, Optimi
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use half::bf16;
 
+use crate::values;
+
 /// AdamW whose state takes half the memory: both moments are bf16 between two steps, and f32 within one.
 ///
 /// They are rounded stochastically: up with a probability equal to the truncated fraction. The second moment moves by a
@@ -54,11 +56,9 @@ fn moments<const D: usize>(
 
 fn rounded<const D: usize>(moment: Tensor<D>, seed: u64) -> Tensor<D> {
     let (device, shape) = (moment.device(), moment.shape());
-    // Cannot fail: the data was converted to `f32`.
-    let values: Vec<f32> = moment.into_data().convert::<f32>().try_into_vec().unwrap_or_default();
     let start = mixed(seed);
     let round = |(at, value): (usize, f32)| stochastic(value, start, at as u32);
-    let values: Vec<bf16> = values.into_iter().enumerate().map(round).collect();
+    let values: Vec<bf16> = values(moment).into_iter().enumerate().map(round).collect();
     Tensor::from_data(TensorData::new(values, shape), (&device, DType::BF16))
 }
 
