@@ -2,11 +2,10 @@
 
 use burn_sparse_pattern::{Mask, PatternError, RowOrder};
 use faer::linalg::matmul::matmul;
-use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{Accum, Mat, Par};
 use rayon::prelude::*;
 
-use super::factor::{Damped, Factor, threads};
+use super::factor::{Damped, Factor};
 
 /// Number of stages in which a group drops its columns. One column at a time would be the best greedy choice; the error with 16
 /// stages is within a percent of it, and products of many columns are fast.
@@ -27,7 +26,7 @@ pub(super) fn eliminate(
     order: &RowOrder,
     vector: usize,
 ) -> Result<Mask, PatternError> {
-    let inverse = damped.factor.inverse(threads());
+    let inverse = damped.inverse();
     let groups: Vec<&[u32]> = order.groups(vector).collect();
     let columns: Vec<Vec<usize>> = groups
         .par_iter()
@@ -37,7 +36,7 @@ pub(super) fn eliminate(
                 target[(col, rows[row] as usize)]
             });
             // `None` only because of rounding errors; then the choice by scores stays.
-            kept_columns(&inverse, weights, chosen.len()).unwrap_or(chosen)
+            kept_columns(inverse, weights, chosen.len()).unwrap_or(chosen)
         })
         .collect();
     let mut keep = vec![false; first.rows() * first.cols()];
@@ -64,7 +63,8 @@ struct Elimination<'a> {
     diagonal: Vec<f64>,
     /// Weights of the remaining columns, which compensate for the dropped ones: `[columns, rows]`, in the order of `columns`.
     weights: Mat<f64>,
-    /// `A`, with a column for each dropped one: the inverse of the remaining columns is their part of `H⁻¹ - A Aᵀ`.
+    /// `A`, `[dropped, columns]`: the inverse of the remaining columns is their part of `H⁻¹ - Aᵀ A`. A column's values are
+    /// contiguous, so that columns change places quickly.
     factors: Mat<f64>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Elimination<'a> {
             left: cols,
             diagonal: (0..cols).map(|col| inverse[(col, col)]).collect(),
             weights,
-            factors: Mat::zeros(cols, most),
+            factors: Mat::zeros(most, cols),
         }
     }
 
@@ -86,39 +86,38 @@ impl<'a> Elimination<'a> {
     fn drop(&mut self, count: usize) -> Option<()> {
         let (before, done) = (self.left, self.columns.len() - self.left);
         self.left -= count;
-        self.move_least_to_the_end(before);
-        // Columns of the inverse to drop, in the rows that remained before: a step of a left-looking block Cholesky
+        self.move_least_to_the_end(before, done);
+        // Rows of the inverse to drop, in the columns that remained before: a step of a left-looking block Cholesky
         // factorization, which updates no matrix of all columns.
-        let (rest, dropped) = self.columns[..before].split_at(self.left);
-        let mut across = Mat::zeros(before, count);
-        for (at, &col) in dropped.iter().enumerate() {
+        let (columns, dropped) = (&self.columns[..before], &self.columns[self.left..before]);
+        let mut across = Mat::zeros(count, before);
+        for (at, &col) in columns.iter().enumerate() {
             let from = self.inverse.col_as_slice(col);
-            let rows = rest.iter().chain(dropped);
-            across.col_as_slice_mut(at).iter_mut().zip(rows).for_each(|(to, &row)| *to = from[row]);
+            let to = across.col_as_slice_mut(at);
+            to.iter_mut().zip(dropped).for_each(|(to, &row)| *to = from[row]);
         }
-        let known = self.factors.subcols(0, done);
-        let (all, pivots) = (known.subrows(0, before), known.subrows(self.left, count));
-        matmul(across.as_mut(), Accum::Add, all, pivots.transpose(), -1.0, Par::Seq);
-        let factor = Factor::new(across.subrows(self.left, count).to_owned(), Par::Seq)?;
-        let mut across = across.subrows_mut(0, self.left);
-        factor.solve_lower(across.rb_mut().transpose_mut(), Par::Seq);
+        let known = self.factors.submatrix(0, 0, done, before);
+        let pivots = known.subcols(self.left, count);
+        matmul(across.as_mut(), Accum::Add, pivots.transpose(), known, -1.0, Par::Seq);
+        let factor = Factor::new(across.subcols(self.left, count).to_owned(), Par::Seq)?;
+        factor.solve_lower(across.subcols_mut(0, self.left), Par::Seq);
 
         let mut lost = self.weights.subrows(self.left, count).to_owned();
         factor.solve_lower(lost.as_mut(), Par::Seq);
         let kept = self.weights.subrows_mut(0, self.left);
-        matmul(kept, Accum::Add, across.rb(), &lost, -1.0, Par::Seq);
-        for at in 0..count {
-            let to = &mut self.factors.col_as_slice_mut(done + at)[..self.left];
-            for (row, to) in to.iter_mut().enumerate() {
-                *to = across[(row, at)];
-                self.diagonal[row] -= to.powi(2);
-            }
+        let of_kept = across.subcols(0, self.left);
+        matmul(kept, Accum::Add, of_kept.transpose(), &lost, -1.0, Par::Seq);
+        for at in 0..self.left {
+            let values = across.col_as_slice(at);
+            self.diagonal[at] -= values.iter().map(|value| value * value).sum::<f64>();
+            self.factors.col_as_slice_mut(at)[done..done + count].copy_from_slice(values);
         }
         Some(())
     }
 
-    /// Reorders the first `before` columns so that those of least saliency come after the remaining ones.
-    fn move_least_to_the_end(&mut self, before: usize) {
+    /// Reorders the first `before` columns so that those of least saliency come after the remaining ones; `done` were dropped
+    /// earlier.
+    fn move_least_to_the_end(&mut self, before: usize, done: usize) {
         let rows = self.weights.ncols();
         let saliency = |at: usize| {
             let squares: f64 = (0..rows).map(|row| self.weights[(at, row)].powi(2)).sum();
@@ -137,10 +136,12 @@ impl<'a> Elimination<'a> {
             }
             self.columns.swap(at, to);
             self.diagonal.swap(at, to);
-            for matrix in [&mut self.weights, &mut self.factors] {
-                for col in 0..matrix.ncols() {
-                    matrix.col_as_slice_mut(col).swap(at, to);
-                }
+            for row in 0..rows {
+                self.weights.col_as_slice_mut(row).swap(at, to);
+            }
+            let (a, b) = self.factors.two_cols_mut(at, to);
+            for (a, b) in a.iter_mut().zip(b.iter_mut()).take(done) {
+                std::mem::swap(a, b);
             }
         }
     }
@@ -169,13 +170,13 @@ mod tests {
         let gram = Mat::from_fn(13, 13, |i, j| 0.8_f64.powi(i.abs_diff(j) as i32));
         let target = Mat::from_fn(13, 4, |i, j| ((i * 7 + j * 5) % 11) as f64 - 5.0);
         let damped = Damped::new(&gram, 1e-3, Par::Seq);
-        let inverse = damped.factor.inverse(Par::Seq);
-        let mut found = Elimination::new(&inverse, target.clone(), 8);
+        let mut found = Elimination::new(damped.inverse(), target.clone(), 8);
         found.drop(4).and_then(|()| found.drop(3)).unwrap();
         assert_eq!(found.left, 6);
         let left = &found.columns[..6];
         let own = Mat::from_fn(6, 6, |i, j| damped.matrix[(left[i], left[j])]);
-        let own_inverse = Factor::new(own.clone(), Par::Seq).unwrap().inverse(Par::Seq);
+        let own_damped = Damped::new(&own, 0.0, Par::Seq);
+        let own_inverse = own_damped.inverse();
         let goal = &damped.matrix * &target;
         let outputs = &own * found.weights.subrows(0, 6);
         for i in 0..6 {
@@ -196,7 +197,7 @@ mod tests {
         let damped = Damped::new(&gram, 0.0, Par::Seq);
         let weights = Mat::from_fn(4, 1, |i, _| [1.0, 1.0, 0.5, 0.4][i]);
         // By their first saliencies, both would go.
-        let kept = kept_columns(&damped.factor.inverse(Par::Seq), weights, 2).unwrap();
+        let kept = kept_columns(damped.inverse(), weights, 2).unwrap();
         assert_eq!(kept, [0, 2]);
     }
 }

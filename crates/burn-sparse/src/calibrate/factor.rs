@@ -1,12 +1,16 @@
 //! Cholesky factorization of damped Gram matrices.
 
+use std::sync::OnceLock;
+
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::linalg::triangular_inverse::invert_lower_triangular;
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place, solve_upper_triangular_in_place,
 };
 use faer::prelude::*;
-use faer::{Mat, MatMut, Par};
+use faer::{Accum, Mat, MatMut, Par};
 
 /// Returns the parallelism of products and factorizations: rayon's threads, where threads are available.
 pub(super) fn threads() -> Par {
@@ -27,6 +31,9 @@ pub(super) struct Damped {
     pub(super) factor: Factor,
     /// Share of the mean of the diagonal that was added to the diagonal.
     pub(super) damp: f64,
+    /// What was added to the diagonal.
+    pub(super) added: f64,
+    inverse: OnceLock<Mat<f64>>,
 }
 
 /// Smallest damping that is tried when the given one is not enough.
@@ -52,10 +59,15 @@ impl Damped {
                 matrix[(i, i)] += damp * unit;
             }
             if let Some(factor) = Factor::new(matrix.clone(), par) {
-                return Self { matrix, factor, damp };
+                return Self { matrix, factor, damp, added: damp * unit, inverse: OnceLock::new() };
             }
             damp = (10.0 * damp).max(LEAST);
         }
+    }
+
+    /// Returns the inverse of the damped matrix, which all weights of a layer's input share.
+    pub(super) fn inverse(&self) -> &Mat<f64> {
+        self.inverse.get_or_init(|| self.factor.inverse(threads()))
     }
 
     /// Returns the lower half of the damped matrix of these columns, with zeros above the diagonal.
@@ -124,16 +136,32 @@ impl Factor {
     /// Computes `L⁻¹`.
     pub(super) fn inverse_lower(&self, par: Par) -> Mat<f64> {
         let n = self.0.nrows();
-        let mut inverse = Mat::identity(n, n);
-        self.solve_lower(inverse.as_mut(), par);
+        let mut inverse = Mat::zeros(n, n);
+        invert_lower_triangular(inverse.as_mut(), self.0.as_ref(), par);
         inverse
     }
 
-    /// Computes the inverse of the matrix.
-    pub(super) fn inverse(&self, par: Par) -> Mat<f64> {
+    /// Computes the inverse of the matrix, `L⁻ᵀ L⁻¹`.
+    fn inverse(&self, par: Par) -> Mat<f64> {
         let n = self.0.nrows();
-        let mut inverse = Mat::identity(n, n);
-        self.solve(inverse.as_mut(), par);
+        let lower = self.inverse_lower(par);
+        let mut inverse = Mat::zeros(n, n);
+        triangular::matmul(
+            inverse.as_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            lower.transpose(),
+            BlockStructure::TriangularUpper,
+            lower.as_ref(),
+            BlockStructure::TriangularLower,
+            1.0,
+            par,
+        );
+        for col in 0..n {
+            for row in col + 1..n {
+                inverse[(col, row)] = inverse[(row, col)];
+            }
+        }
         inverse
     }
 }

@@ -7,7 +7,7 @@ use faer::Mat;
 use super::eliminate::eliminate;
 use super::factor::{Damped, threads};
 use super::gram::Moments;
-use super::repair::{least_squares, masked, output_error};
+use super::repair::{Outputs, least_squares, masked};
 use super::rounding::rounded;
 use super::saliency::rank_within_rows;
 use super::sweep::{sweep, width};
@@ -53,15 +53,10 @@ impl Task<'_> {
         let projection = self.project(&target, moments, damped)?;
         let mask = &projection.mask;
         let before = masked(&target, mask);
-        let scale =
-            output_error(&moments.second, &Mat::zeros(target.nrows(), target.ncols()), &target);
-        let relative = |weights: &Mat<f64>| match scale > 0.0 {
-            true => (output_error(&moments.second, weights, &target) / scale).sqrt(),
-            false => 0.0,
-        };
-        let masked = relative(&before);
+        let outputs = Outputs::new(&moments.second, &target);
+        let masked = outputs.relative_error(&before);
         let weights = match self.config.repair() {
-            true => least_squares(damped, &target, mask),
+            true => least_squares(damped, &outputs, mask),
             false => before,
         };
         let (weights, scales) = match self.config.values() {
@@ -76,7 +71,10 @@ impl Task<'_> {
             true => self.bias.as_ref().map(|bias| self.repaired_bias(bias, &weights, moments)),
             false => self.bias.clone(),
         };
-        let left = relative(&weights);
+        let left = match (self.config.repair(), self.config.values()) {
+            (false, None) => masked,
+            _ => outputs.relative_error(&weights),
+        };
         Ok(Solution { weights, bias, projection, scales, masked, left })
     }
 

@@ -1,7 +1,7 @@
 use faer::Mat;
 
 use super::Saliency;
-use super::factor::{Damped, threads};
+use super::factor::Damped;
 
 impl Saliency {
     /// Scores all weights, `[cols, rows]`; returns the scores row by row.
@@ -11,7 +11,7 @@ impl Saliency {
             Self::Magnitude => vec![1.0; n],
             Self::Wanda => (0..n).map(|j| second[(j, j)].max(0.0).sqrt()).collect(),
             Self::Obs => {
-                let inverse = damped.factor.inverse(threads());
+                let inverse = damped.inverse();
                 (0..n).map(|j| 1.0 / inverse[(j, j)]).collect()
             }
         };
