@@ -4,5 +4,6 @@ pub mod calibration;
 pub mod fuzzing;
 pub mod models;
 pub mod pretrained;
+pub mod pretrained_run;
 pub mod tensors;
 pub mod threads;
