@@ -173,9 +173,9 @@ impl<V: Value> LookUp<'_, V> {
     ) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let mut index = [S::in_block(self.weight.in_block.as_ptr().add(at)); SLOTS];
+            let mut index = [B::index(self.weight.in_block.as_ptr().add(at)); SLOTS];
             for (i, index) in index.iter_mut().enumerate() {
-                *index = S::in_block(self.weight.in_block.as_ptr().add(at + i * TILE_ROWS));
+                *index = B::index(self.weight.in_block.as_ptr().add(at + i * TILE_ROWS));
             }
             let mut sums = [[S::zero(); SLOTS]; CHAINS];
             let mut token = 0;

@@ -164,15 +164,28 @@ impl Simd for Avx2 {
         // SAFETY: as in `zero`; `from` holds eight bytes.
         unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())) }
     }
+    // Single loads take half the time of the gather instruction on Zen 3, with several indices to a load.
     #[inline(always)]
-    unsafe fn columns(from: *const i32) -> Self::Index {
-        // SAFETY: as in `zero`; `from` holds eight indices.
-        unsafe { _mm256_loadu_si256(from.cast()) }
+    unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
+        // SAFETY: as in `zero`; there are eight indices, and the caller guarantees the floats at them.
+        unsafe {
+            let [low, high] = bytes.cast::<[u32; 2]>().read_unaligned();
+            let low = four(from, low.to_le_bytes().map(usize::from));
+            let high = four(from, high.to_le_bytes().map(usize::from));
+            _mm256_set_m128(high, low)
+        }
     }
     #[inline(always)]
-    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        // SAFETY: as in `zero`; the caller guarantees the floats at the indices.
-        unsafe { _mm256_i32gather_ps::<4>(from, index) }
+    unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
+        // SAFETY: as in `zero`; there are eight columns, and the caller guarantees the floats at them.
+        unsafe {
+            let [a, b, c, d] = columns.cast::<[u64; 4]>().read_unaligned();
+            let low =
+                [a as u32 as usize, (a >> 32) as usize, b as u32 as usize, (b >> 32) as usize];
+            let high =
+                [c as u32 as usize, (c >> 32) as usize, d as u32 as usize, (d >> 32) as usize];
+            _mm256_set_m128(four(from, high), four(from, low))
+        }
     }
 
     const TABLE_REGISTERS: usize = 8;
@@ -207,4 +220,17 @@ fn opaque(mut vector: __m256) -> __m256 {
         std::arch::asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags));
     }
     vector
+}
+
+/// Returns the floats at four indices.
+#[inline]
+#[target_feature(enable = "avx")]
+unsafe fn four(from: *const f32, [a, b, c, d]: [usize; 4]) -> __m128 {
+    // SAFETY: the caller guarantees the floats at the indices.
+    unsafe {
+        let one = _mm_load_ss(from.add(a));
+        let two = _mm_insert_ps::<0x10>(one, _mm_load_ss(from.add(b)));
+        let three = _mm_insert_ps::<0x20>(two, _mm_load_ss(from.add(c)));
+        _mm_insert_ps::<0x30>(three, _mm_load_ss(from.add(d)))
+    }
 }

@@ -176,14 +176,14 @@ impl Simd for Avx512 {
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
     }
     #[inline(always)]
-    unsafe fn columns(from: *const i32) -> Self::Index {
-        // SAFETY: as in `zero`; `from` holds 16 indices.
-        unsafe { _mm512_loadu_si512(from.cast()) }
+    unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
+        // SAFETY: as in `zero`; there are 16 indices, and the caller guarantees the floats at them.
+        unsafe { _mm512_i32gather_ps::<4>(Self::in_block(bytes), from) }
     }
     #[inline(always)]
-    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        // SAFETY: as in `zero`; the caller guarantees the floats at the indices.
-        unsafe { _mm512_i32gather_ps::<4>(index, from) }
+    unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
+        // SAFETY: as in `zero`; there are 16 columns, and the caller guarantees the floats at them.
+        unsafe { _mm512_i32gather_ps::<4>(_mm512_loadu_si512(columns.cast()), from) }
     }
 
     const TABLE_REGISTERS: usize = 16;

@@ -153,17 +153,19 @@ pub(crate) trait Simd: Copy + 'static {
         unsafe { Self::load(sums.as_ptr()) }
     }
 
-    /// One index below 2^31 per lane.
-    type Index: Copy;
-    /// Reads `LANES` in-block indices, one byte each.
-    unsafe fn in_block(from: *const u8) -> Self::Index;
-    /// Reads `LANES` non-negative column indices.
-    unsafe fn columns(from: *const i32) -> Self::Index;
-    /// Returns in every lane the float at its index, relative to `from`.
-    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F;
+    /// Returns in every lane the float at its index, relative to `from`, of `LANES` indices of one byte.
+    unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F;
+    /// Returns in every lane the float at its column, relative to `from`, of `LANES` columns that are not negative.
+    unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F;
 
     /// Number of registers that tables for [`Self::look_up`] may fill; 0 if the set has no such instruction.
     const TABLE_REGISTERS: usize = 0;
+    /// One index per lane.
+    type Index: Copy;
+    /// Reads `LANES` indices of one byte.
+    unsafe fn in_block(_from: *const u8) -> Self::Index {
+        unreachable!("this set has no look-up")
+    }
     /// Returns in every lane the float at its index in a table that consists of the `LANES` floats of `low` followed by
     /// those of `high`. Only the index bits that address the table are used.
     unsafe fn look_up(_low: Self::F, _high: Self::F, _index: Self::Index) -> Self::F {

@@ -85,21 +85,16 @@ impl Simd for Neon {
         }
     }
 
-    type Index = [u32; 4];
+    type Index = ();
 
     #[inline(always)]
-    unsafe fn in_block(from: *const u8) -> Self::Index {
+    unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::in_block(from) }
+        unsafe { Self::load(four::gather(from, four::in_block(bytes)).as_ptr()) }
     }
     #[inline(always)]
-    unsafe fn columns(from: *const i32) -> Self::Index {
+    unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::columns(from) }
-    }
-    #[inline(always)]
-    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        // SAFETY: as in `zero`; the caller guarantees the floats at the indices.
-        unsafe { Self::load(four::gather(from, index).as_ptr()) }
+        unsafe { Self::load(four::gather(from, four::columns(columns)).as_ptr()) }
     }
 }

@@ -57,21 +57,16 @@ impl Simd for Scalar {
         std::array::from_fn(|i| x[i] * f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
     }
 
-    type Index = [u32; 4];
+    type Index = ();
 
     #[inline(always)]
-    unsafe fn in_block(from: *const u8) -> Self::Index {
+    unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::in_block(from) }
+        unsafe { four::gather(from, four::in_block(bytes)) }
     }
     #[inline(always)]
-    unsafe fn columns(from: *const i32) -> Self::Index {
+    unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::columns(from) }
-    }
-    #[inline(always)]
-    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        // SAFETY: guaranteed by the caller.
-        unsafe { four::gather(from, index) }
+        unsafe { four::gather(from, four::columns(columns)) }
     }
 }

@@ -84,22 +84,18 @@ impl Simd for Simd128 {
         f32x4_add(f32x4_add(a, b), f32x4_add(c, d))
     }
 
-    type Index = [u32; 4];
+    type Index = ();
 
     #[inline(always)]
-    unsafe fn in_block(from: *const u8) -> Self::Index {
+    unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::in_block(from) }
+        let [a, b, c, d] = unsafe { four::gather(from, four::in_block(bytes)) };
+        f32x4(a, b, c, d)
     }
     #[inline(always)]
-    unsafe fn columns(from: *const i32) -> Self::Index {
+    unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::columns(from) }
-    }
-    #[inline(always)]
-    unsafe fn gather(from: *const f32, index: Self::Index) -> Self::F {
-        // SAFETY: guaranteed by the caller.
-        let [a, b, c, d] = unsafe { four::gather(from, index) };
+        let [a, b, c, d] = unsafe { four::gather(from, four::columns(columns)) };
         f32x4(a, b, c, d)
     }
 }

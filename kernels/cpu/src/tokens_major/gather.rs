@@ -140,10 +140,10 @@ impl<V: Value> Gather<'_, V> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let w = V::load::<S>(self.weight.values.as_ptr().add(at));
-            let columns = S::columns(self.weight.columns.as_ptr().add(at));
+            let columns = self.weight.columns.as_ptr().add(at);
             for t in 0..T {
                 let x = self.x.as_ptr().add(t * self.weight.tile_rows());
-                sums[t] = S::fma(w, S::gather(x, columns), sums[t]);
+                sums[t] = S::fma(w, S::gather_columns(x, columns), sums[t]);
             }
         }
     }

@@ -211,7 +211,7 @@ impl<V: Value> LookUp<'_, V> {
         // SAFETY: the caller checked the slot.
         unsafe {
             let w = V::load::<S>(self.weight.values.as_ptr().add(at));
-            let index = S::in_block(self.weight.in_block.as_ptr().add(at));
+            let index = B::index(self.weight.in_block.as_ptr().add(at));
             for t in 0..T {
                 sums[t] = S::fma(w, tables[t].find(index), sums[t]);
             }

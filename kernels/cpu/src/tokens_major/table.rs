@@ -9,8 +9,12 @@ const IN_MEMORY: usize = 256;
 pub(crate) trait Table<S: Simd>: Copy {
     /// Creates the table whose first float is at `x`.
     unsafe fn at(x: *const f32) -> Self;
+    /// Indices of one vector of lanes.
+    type Index: Copy;
+    /// Returns the indices at `from`, one byte each.
+    unsafe fn index(from: *const u8) -> Self::Index;
     /// Returns in every lane the float at its index.
-    unsafe fn find(self, index: S::Index) -> S::F;
+    unsafe fn find(self, index: Self::Index) -> S::F;
 }
 
 /// Table in `R` registers, at least two, all fully loaded. Only the index bits that address their floats are used.
@@ -18,6 +22,8 @@ pub(crate) trait Table<S: Simd>: Copy {
 pub(crate) struct InRegisters<F, const R: usize>([F; R]);
 
 impl<S: Simd, const R: usize> Table<S> for InRegisters<S::F, R> {
+    type Index = S::Index;
+
     #[inline(always)]
     unsafe fn at(x: *const f32) -> Self {
         // SAFETY: the caller guarantees the floats of all registers.
@@ -28,6 +34,12 @@ impl<S: Simd, const R: usize> Table<S> for InRegisters<S::F, R> {
             }
             Self(table)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn index(from: *const u8) -> S::Index {
+        // SAFETY: guaranteed by the caller.
+        unsafe { S::in_block(from) }
     }
 
     #[inline(always)]
@@ -56,15 +68,22 @@ impl<S: Simd, const R: usize> Table<S> for InRegisters<S::F, R> {
 pub(crate) struct InMemory(*const f32);
 
 impl<S: Simd> Table<S> for InMemory {
+    type Index = *const u8;
+
     #[inline(always)]
     unsafe fn at(x: *const f32) -> Self {
         Self(x)
     }
 
     #[inline(always)]
-    unsafe fn find(self, index: S::Index) -> S::F {
+    unsafe fn index(from: *const u8) -> *const u8 {
+        from
+    }
+
+    #[inline(always)]
+    unsafe fn find(self, index: *const u8) -> S::F {
         // SAFETY: the caller guarantees every float at an index.
-        unsafe { S::gather(self.0, index) }
+        unsafe { S::gather_bytes(self.0, index) }
     }
 }
 
