@@ -21,10 +21,9 @@ pub(crate) const DENSE: &str = "dense";
 /// Maximum size in bytes of a weight for which the measured coefficients hold: all of it stays in a cache between two calls.
 pub(crate) const CACHED: usize = 4 << 20;
 
-/// Size in bytes of a dense weight up to which a product's time grows in proportion. Burn's products of a few tokens read a
-/// larger one in an order that prefetches little: on a Zen 3, two tokens take 108 µs with 768×768 weights, and 547 µs with
-/// 1000×1000.
-const PREFETCHED: usize = 9 << 18;
+/// Size in bytes of a dense weight up to which the time of a product grows in proportion to it. Beyond, Burn's products of a
+/// few tokens slow down: on a Zen 3, two tokens take 108 µs with 768×768 weights and 547 µs with 1000×1000, in one thread.
+const PROPORTIONAL: usize = 9 << 18;
 
 /// Vectors whose groups are measured separately, each with the minimum number of rows, in tiles and in decode: shorter
 /// ones fill fewer registers of a tile, and in decode only a part of one.
@@ -121,12 +120,12 @@ pub(crate) fn bytes(matrix: &PackedShape, subject: &str) -> usize {
     }
 }
 
-/// Returns the factors of the coefficients of a subject: one call, kept weights, cells or, on the dense side, weights past the
-/// [`PREFETCHED`] ones, and edges.
+/// Returns the factors of the coefficients of a subject: one call, kept weights, cells (on the dense side, weights past the
+/// [`PROPORTIONAL`] size), and edges.
 pub(crate) fn terms(matrix: &PackedShape, subject: &str) -> [f64; 4] {
     let all = (matrix.rows * matrix.cols) as f64;
     let cells = match matrix.layout {
-        _ if subject == DENSE => bytes(matrix, DENSE).saturating_sub(PREFETCHED) as f64 / 4.0,
+        _ if subject == DENSE => bytes(matrix, DENSE).saturating_sub(PROPORTIONAL) as f64 / 4.0,
         Layout::Grouped { vector } => all / vector as f64,
         Layout::Balanced { block, .. } => all / block as f64,
         Layout::Rows => all,
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn dense_weights_past_those_that_are_prefetched_have_a_cost_of_their_own() {
+    fn dense_weights_past_the_proportional_size_have_a_cost_of_their_own() {
         let curve = vec![[0.0, 1.0, 10.0, 0.0]];
         let curves = Curves { tokens: vec![2], nanoseconds: [(DENSE.into(), curve)].into() };
         for (side, expected) in
