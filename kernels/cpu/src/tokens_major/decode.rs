@@ -9,7 +9,7 @@ use crate::{Store, Value, Weight};
 /// Maximum number of tokens whose sums fit in registers.
 const TOKENS: usize = 8;
 
-/// Maximum number of floats in the sums of a token: two vectors of any set.
+/// Maximum number of floats in the sums of a token: two vectors of AVX-512, four of any other set.
 const MOST: usize = 32;
 
 /// Maximum number of columns that share a vector: each needs its own broadcast.
@@ -85,7 +85,14 @@ impl<V: Value> Decode<'_, V> {
     unsafe fn tokens<S: Simd, const T: usize, const CHAINS: usize>(&self) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            if self.vector.is_multiple_of(2 * S::LANES) {
+            let four = 4 * S::LANES <= MOST && self.vector.is_multiple_of(4 * S::LANES);
+            if four && T <= 2 {
+                // As many sums as with two vectors, but whole lines of memory are read in order.
+                match T {
+                    1 => self.vectors::<S, T, 2, 4>(),
+                    _ => self.vectors::<S, T, 1, 4>(),
+                }
+            } else if self.vector.is_multiple_of(2 * S::LANES) {
                 self.vectors::<S, T, CHAINS, 2>();
             } else if self.vector.is_multiple_of(S::LANES) {
                 self.vectors::<S, T, CHAINS, 1>();
