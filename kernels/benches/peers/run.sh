@@ -47,7 +47,7 @@ if [ "${1:-}" = smollm2 ]; then
 fi
 with_deepsparse
 python3 -m venv "$environments/peers"
-"$environments/peers/bin/pip" "${install[@]}" onnxruntime==1.31.* onnx numpy mkl >&2
+"$environments/peers/bin/pip" "${install[@]}" onnxruntime==1.32.* onnx numpy mkl >&2
 "$environments/peers/bin/python" "$here/$script" \
     --ours "${CARGO_TARGET_DIR:-target}/release/burn-sparse" \
     --deepsparse "$environments/deepsparse/bin/python" "$@"
