@@ -133,10 +133,12 @@ unsafe fn by_period<const PERIOD: usize>(
     index: *const u8,
     find: impl Fn(v128) -> v128,
 ) -> [v128; PARTS] {
-    // SAFETY: guaranteed by the caller, here and below.
+    // SAFETY: guaranteed by the caller.
     let found = |part: usize| find(unsafe { v128_load(index.add(16 * part).cast()) });
     match PERIOD {
+        // SAFETY: as above.
         1 => [find(unsafe { v128_load32_splat(index.cast()) }); PARTS],
+        // SAFETY: as above.
         2 => [find(unsafe { v128_load64_splat(index.cast()) }); PARTS],
         4 => [found(0); PARTS],
         8 => {
