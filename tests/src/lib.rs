@@ -5,5 +5,6 @@ pub mod fuzzing;
 pub mod models;
 pub mod pretrained;
 pub mod pretrained_run;
+pub mod sessions;
 pub mod tensors;
 pub mod threads;

@@ -4,33 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use burn::tensor::Device;
+use burn_sparse::distributed::Ranks;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_run::run::{
-    Begin, DataSource, EpochReport, Observer, Outcome, Phase, RunError, RunFolder, TrainOptions,
-    Trained, train,
-};
+use burn_sparse_run::run::{Begin, DataSource, RunError, RunFolder, TrainOptions, Trained};
 use burn_sparse_run::{Task, TaskVisitor, with_task};
 
 use crate::pretrained::{BERT, bert_tensors, folder, llama_tensors};
-
-/// Stops a session after a number of steps.
-struct Stops {
-    left: usize,
-    losses: Vec<f64>,
-}
-
-impl Observer for Stops {
-    fn step(&mut self, _: Phase, _: usize, _: usize, _: usize, loss: f64) {
-        self.left = self.left.saturating_sub(1);
-        self.losses.push(loss);
-    }
-
-    fn epoch(&mut self, _: &EpochReport) {}
-
-    fn interrupted(&self) -> bool {
-        self.left == 0
-    }
-}
+use crate::sessions::train_in_sessions;
 
 /// Trains to the end, in sessions of this many steps.
 struct Train<'a> {
@@ -45,25 +25,16 @@ impl TaskVisitor for Train<'_> {
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let (source, folder) = (DataSource::new(Some(self.data)), RunFolder::new(self.run));
-        let (mut losses, mut begin) = (Vec::new(), Begin::Fresh);
-        loop {
-            let mut observer = Stops { left: self.steps, losses: Vec::new() };
-            let options = TrainOptions {
-                task: &task,
-                recipe: self.recipe,
-                source: &source,
-                folder: &folder,
-                begin,
-                devices: &[Device::flex()],
-                ranks: &burn_sparse::distributed::Ranks::alone(),
-            };
-            let outcome = train(&options, &mut observer)?;
-            losses.extend(observer.losses);
-            if let Outcome::Trained(trained) = outcome {
-                return Ok((*trained, losses));
-            }
-            begin = Begin::Resume;
-        }
+        let options = TrainOptions {
+            task: &task,
+            recipe: self.recipe,
+            source: &source,
+            folder: &folder,
+            begin: Begin::Fresh,
+            devices: &[Device::flex()],
+            ranks: &Ranks::alone(),
+        };
+        train_in_sessions(options, self.steps, |_| ())
     }
 }
 

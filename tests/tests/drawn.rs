@@ -14,10 +14,9 @@ use burn_sparse::nn::{Activation, Linear, LinearConfig};
 use burn_sparse_datasets::DatasetError;
 use burn_sparse_models::PictureBatch;
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_run::run::{
-    Begin, DataSource, EpochReport, Observer, Outcome, Phase, RunFolder, TrainOptions, train,
-};
+use burn_sparse_run::run::{Begin, DataSource, RunFolder, TrainOptions};
 use burn_sparse_run::{Classification, Samples};
+use burn_sparse_tests::sessions::train_in_sessions;
 use rand::RngExt;
 
 const RECIPE: &str = r#"
@@ -153,51 +152,24 @@ impl ModuleVisitor for Read {
     }
 }
 
-/// Interrupts a session after a number of steps.
-struct Stops {
-    after: usize,
-    losses: Vec<f64>,
-}
-
-impl Observer for Stops {
-    fn step(&mut self, _: Phase, _: usize, _: usize, _: usize, loss: f64) {
-        self.after = self.after.saturating_sub(1);
-        self.losses.push(loss);
-    }
-
-    fn epoch(&mut self, _: &EpochReport) {}
-
-    fn interrupted(&self) -> bool {
-        self.after == 0
-    }
-}
-
 /// Trains on `devices` devices, stopping and resuming after every `steps` steps; returns the losses and the checkpoint.
 fn run(folder: &Path, devices: usize, steps: usize) -> (Vec<f64>, Vec<u8>) {
     let recipe: Recipe = RECIPE.parse().unwrap();
     let (source, folder) = (DataSource::new(None), RunFolder::new(folder));
-    let (mut losses, mut begin) = (Vec::new(), Begin::Fresh);
-    loop {
-        let devices = vec![Device::flex(); devices];
-        // Random numbers drawn before a session must not affect it.
-        devices[0].seed(losses.len() as u64);
-        let mut observer = Stops { after: steps, losses: Vec::new() };
-        let options = TrainOptions {
-            task: &Drawn,
-            recipe: &recipe,
-            source: &source,
-            folder: &folder,
-            begin,
-            devices: &devices,
-            ranks: &Ranks::alone(),
-        };
-        let outcome = train(&options, &mut observer).unwrap();
-        losses.extend(observer.losses);
-        if let Outcome::Trained(_) = outcome {
-            return (losses, std::fs::read(folder.checkpoint()).unwrap());
-        }
-        begin = Begin::Resume;
-    }
+    let devices = vec![Device::flex(); devices];
+    let options = TrainOptions {
+        task: &Drawn,
+        recipe: &recipe,
+        source: &source,
+        folder: &folder,
+        begin: Begin::Fresh,
+        devices: &devices,
+        ranks: &Ranks::alone(),
+    };
+    // Random numbers drawn before a session must not affect it.
+    let before = |steps| devices[0].seed(steps as u64);
+    let (_, losses) = train_in_sessions(options, steps, before).unwrap();
+    (losses, std::fs::read(folder.checkpoint()).unwrap())
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl<'a> Elimination<'a> {
     fn drop(&mut self, count: usize) -> Option<()> {
         let (before, done) = (self.left, self.columns.len() - self.left);
         self.left -= count;
-        self.move_least_to_the_end(before, done);
+        self.move_least_to_the_end(before);
         // Rows of the inverse to drop, in the columns that remained before: a step of a left-looking block Cholesky
         // factorization, which updates no matrix of all columns.
         let (columns, dropped) = (&self.columns[..before], &self.columns[self.left..before]);
@@ -115,10 +115,9 @@ impl<'a> Elimination<'a> {
         Some(())
     }
 
-    /// Reorders the first `before` columns so that those of least saliency come after the remaining ones; `done` were dropped
-    /// earlier.
-    fn move_least_to_the_end(&mut self, before: usize, done: usize) {
-        let rows = self.weights.ncols();
+    /// Reorders the first `before` columns so that those of least saliency come after the remaining ones.
+    fn move_least_to_the_end(&mut self, before: usize) {
+        let (rows, done) = (self.weights.ncols(), self.columns.len() - before);
         let saliency = |at: usize| {
             let squares: f64 = (0..rows).map(|row| self.weights[(at, row)].powi(2)).sum();
             squares / self.diagonal[at]

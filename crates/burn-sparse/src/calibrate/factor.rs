@@ -31,7 +31,7 @@ pub(super) struct Damped {
     pub(super) factor: Factor,
     /// Share of the mean of the diagonal that was added to the diagonal.
     pub(super) damp: f64,
-    /// What was added to the diagonal.
+    /// Value added to the diagonal.
     pub(super) added: f64,
     inverse: OnceLock<Mat<f64>>,
 }

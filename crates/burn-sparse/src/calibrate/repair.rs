@@ -63,7 +63,7 @@ pub(super) struct Outputs<'a> {
     gram: &'a Mat<f64>,
     target: &'a Mat<f64>,
     /// `H · target`.
-    pub(super) product: Mat<f64>,
+    product: Mat<f64>,
     /// Mean square of the outputs, over all rows.
     energy: f64,
 }
