@@ -1,31 +1,25 @@
-//! Indices for sets of four lanes that have no instruction to gather floats.
+//! Gathering for sets of four lanes that have no instruction for it.
 
-/// Reads four in-block indices.
+/// Returns the floats at four indices of one byte.
 ///
 /// # Safety
-/// `from` must hold four bytes.
+/// `bytes` must hold four indices, and there must be floats at them, relative to `from`.
 #[inline(always)]
-pub(super) unsafe fn in_block(from: *const u8) -> [u32; 4] {
+pub(super) unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> [f32; 4] {
     // SAFETY: guaranteed by the caller.
-    unsafe { from.cast::<[u8; 4]>().read_unaligned() }.map(u32::from)
+    let bytes = unsafe { bytes.cast::<[u8; 4]>().read_unaligned() };
+    // SAFETY: as above.
+    bytes.map(|at| unsafe { *from.add(usize::from(at)) })
 }
 
-/// Reads four column indices.
+/// Returns the floats at four columns.
 ///
 /// # Safety
-/// `from` must hold four indices.
+/// `columns` must hold four columns, and there must be floats at them, relative to `from`.
 #[inline(always)]
-pub(super) unsafe fn columns(from: *const i32) -> [u32; 4] {
+pub(super) unsafe fn gather_columns(from: *const f32, columns: *const i32) -> [f32; 4] {
     // SAFETY: guaranteed by the caller.
-    unsafe { from.cast::<[u32; 4]>().read_unaligned() }
-}
-
-/// Returns the floats at the indices.
-///
-/// # Safety
-/// There must be floats at the indices, relative to `from`.
-#[inline(always)]
-pub(super) unsafe fn gather(from: *const f32, index: [u32; 4]) -> [f32; 4] {
-    // SAFETY: guaranteed by the caller.
-    index.map(|i| unsafe { *from.add(i as usize) })
+    let columns = unsafe { columns.cast::<[u32; 4]>().read_unaligned() };
+    // SAFETY: as above.
+    columns.map(|at| unsafe { *from.add(at as usize) })
 }

@@ -90,11 +90,11 @@ impl Simd for Neon {
     #[inline(always)]
     unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { Self::load(four::gather(from, four::in_block(bytes)).as_ptr()) }
+        unsafe { Self::load(four::gather_bytes(from, bytes).as_ptr()) }
     }
     #[inline(always)]
     unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { Self::load(four::gather(from, four::columns(columns)).as_ptr()) }
+        unsafe { Self::load(four::gather_columns(from, columns).as_ptr()) }
     }
 }

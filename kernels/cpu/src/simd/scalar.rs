@@ -62,11 +62,11 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::gather(from, four::in_block(bytes)) }
+        unsafe { four::gather_bytes(from, bytes) }
     }
     #[inline(always)]
     unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        unsafe { four::gather(from, four::columns(columns)) }
+        unsafe { four::gather_columns(from, columns) }
     }
 }

@@ -89,13 +89,13 @@ impl Simd for Simd128 {
     #[inline(always)]
     unsafe fn gather_bytes(from: *const f32, bytes: *const u8) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        let [a, b, c, d] = unsafe { four::gather(from, four::in_block(bytes)) };
+        let [a, b, c, d] = unsafe { four::gather_bytes(from, bytes) };
         f32x4(a, b, c, d)
     }
     #[inline(always)]
     unsafe fn gather_columns(from: *const f32, columns: *const i32) -> Self::F {
         // SAFETY: guaranteed by the caller.
-        let [a, b, c, d] = unsafe { four::gather(from, four::columns(columns)) };
+        let [a, b, c, d] = unsafe { four::gather_columns(from, columns) };
         f32x4(a, b, c, d)
     }
 }
