@@ -1,9 +1,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::backend::Flex;
 use burn::tensor::{DType, Int, Tensor};
 use burn_flex::FlexTensor;
 use half::{bf16, f16};
+
+use crate::ops::primitive;
 
 /// Identity of a tensor on the CPU: its memory, which it keeps alive. Two tensors with equal addresses have equal
 /// elements, since memory that is shared is never written to.
@@ -13,12 +14,12 @@ pub struct Address(FlexTensor);
 impl Address {
     /// Returns the address of floats, or `None` if the tensor is not contiguous in the memory of the CPU.
     pub fn of<const D: usize>(tensor: &Tensor<D>) -> Option<Self> {
-        Self::new(tensor.clone().try_into_primitive::<Flex>().ok()?)
+        Self::new(primitive(tensor)?)
     }
 
     /// Returns the address of integers, or `None` if the tensor is not contiguous in the memory of the CPU.
     pub fn of_ints<const D: usize>(tensor: &Tensor<D, Int>) -> Option<Self> {
-        Self::new(tensor.clone().try_into_primitive::<Flex>().ok()?)
+        Self::new(primitive(tensor)?)
     }
 
     fn new(tensor: FlexTensor) -> Option<Self> {
@@ -77,6 +78,14 @@ impl<T: Clone> Memo<T> {
         cached.as_ref().filter(|(of, _)| **of == *addresses).map(|(_, value)| value.clone())
     }
 
+    /// Returns the cached value, if it was computed from these tensors.
+    pub(crate) fn get_for(&self, tensors: &[&FlexTensor]) -> Option<T> {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, value) = cached.as_ref()?;
+        let same = |(of, tensor): (&Address, &&FlexTensor)| location(&of.0) == location(tensor);
+        (of.len() == tensors.len() && of.iter().zip(tensors).all(same)).then(|| value.clone())
+    }
+
     /// Caches a value, and keeps the tensors that it was computed from.
     pub fn set(&self, addresses: impl Into<Box<[Address]>>, value: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((addresses.into(), value));
@@ -86,9 +95,12 @@ impl<T: Clone> Memo<T> {
     ///
     /// `compute` runs without the lock: it may use several threads, and a waiting thread may be given other work, such as
     /// another call with the same tensors.
-    pub fn get_or(&self, addresses: Option<Box<[Address]>>, compute: impl FnOnce() -> T) -> T {
+    pub fn get_or<A>(&self, addresses: Option<A>, compute: impl FnOnce() -> T) -> T
+    where
+        A: AsRef<[Address]> + Into<Box<[Address]>>,
+    {
         let Some(addresses) = addresses else { return compute() };
-        if let Some(value) = self.get(&addresses) {
+        if let Some(value) = self.get(addresses.as_ref()) {
             return value;
         }
         let value = compute();

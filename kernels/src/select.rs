@@ -25,6 +25,9 @@ fn worth_it(weight: &PackedTensors) -> f64 {
 /// are measured.
 const FEW_ROWS: usize = 8;
 
+/// Number of columns up to which the dense product runs: what a sparse kernel does for every token takes longer.
+const FEW_COLS: usize = 8;
+
 /// Chooses the kernel for `n` tokens of type `dtype`: the single answer that dispatch, reports, and benchmarks share.
 ///
 /// On the CPU the choice follows [`Costs::current`]. On a GPU it follows the products themselves: if installed costs were
@@ -116,11 +119,32 @@ fn select_by(
     let isa = Isa::detect();
     let chosen = on_cpu(&Costs::current(), &weight.shape(), n, isa);
     let predicted = Predicted { sparse_us: chosen.sparse * 1e6, dense_us: chosen.dense * 1e6 };
-    let few = weight.rows < FEW_ROWS;
+    let few = weight.rows < FEW_ROWS || weight.cols <= FEW_COLS;
     let slower = few || chosen.sparse > worth_it * chosen.dense;
     if slower && !trains {
         return Choice::Dense { reason: Reason::Slower(predicted) };
     }
     let name = KernelName::on_cpu(family, chosen.kernel, isa);
     Choice::Sparse { name, predicted: Some(predicted) }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_sparse_pattern::{Mask, Packed, Pattern};
+
+    use super::*;
+
+    fn choice(rows: usize, cols: usize) -> Choice {
+        let mask = Mask::from_fn(rows, cols, |_, col| col % 8 == 0).unwrap();
+        let packed = Packed::pack(&Pattern::unstructured(), &vec![1.0; rows * cols], &mask, None);
+        let weight = PackedTensors::from_packed(&packed.unwrap(), &Device::flex());
+        select(&weight, 512, DType::F32, &Device::flex())
+    }
+
+    #[test]
+    fn a_weight_of_few_rows_or_columns_runs_dense() {
+        let dense = |choice| matches!(choice, Choice::Dense { reason: Reason::Slower(_) });
+        assert!(dense(choice(7, 256)) && dense(choice(256, 8)));
+        assert!(!dense(choice(256, 256)));
+    }
 }

@@ -1,7 +1,7 @@
 //! Convolutions directly on images, on the CPU.
 
 use burn::backend::Flex;
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Tensor};
 use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::NoCheckpointing;
@@ -10,7 +10,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
-use crate::ops::{convolution_gradients, convolve, on_cpu, reads, tensor};
+use crate::ops::{convolution_gradients, convolve, on_cpu, primitive, reads, tensor};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors, Window};
 
@@ -24,23 +24,24 @@ pub(super) fn inference(
     activation: Activation,
     window: &Window,
 ) -> Option<Tensor<4>> {
-    if weight.values.is_autodiff() || !reads(weight.values.dtype()) {
+    if !reads(weight.values.dtype()) {
         return None;
     }
-    let x = on_cpu(x)?;
-    let values = weight.values.clone().try_into_primitive::<Flex>().ok()?;
-    let packed = primitive(values, weight)?;
+    let (x, values) = (on_cpu(x)?, primitive(&weight.values)?);
+    let packed = weight.on_cpu(values)?;
     let bias = match bias {
-        Some(bias) => Some(bias.clone().try_into_primitive::<Flex>().ok()?.to_contiguous()),
+        Some(bias) => Some(on_cpu(bias)?),
         None => None,
     };
     let bias = match &bias {
         Some(bias) => Some(bias.as_slice::<f32>()?),
         None => None,
     };
-    let spec = spec(weight, activation);
+    let spec = spec(weight, &packed, activation);
     let y = convolve(packed, &x, window, Store { bias, activation }, spec);
-    weight.set_checked();
+    if !spec.checked {
+        weight.set_checked();
+    }
     Some(Tensor::from_primitive::<Flex>(y))
 }
 
@@ -61,11 +62,13 @@ pub(super) fn training(
     let bias = bias.try_into_primitive::<Differentiated>().ok()?;
     let parents = [x.node(), values.node(), bias.node()];
     let [x, values, bias] = [x, values, bias].map(|tensor| tensor.into_primitive().to_contiguous());
-    let spec = spec(weight, Activation::None);
-    let packed = primitive(values, weight)?;
+    let packed = weight.on_cpu(values)?;
+    let spec = spec(weight, &packed, Activation::None);
     let store = Store { bias: Some(bias.as_slice()?), activation: Activation::None };
     let y = convolve(packed.clone(), &x, window, store, spec);
-    weight.set_checked();
+    if !spec.checked {
+        weight.set_checked();
+    }
     // The first call has checked the indices, which the backward pass reads again.
     let saved = Saved { x, packed, window: *window, spec: Spec { checked: true, ..spec } };
     let prepared = Conv2d.prepare::<NoCheckpointing>(parents).compute_bound().stateful();
@@ -76,22 +79,8 @@ pub(super) fn training(
     Some(Tensor::from_primitive::<Differentiated>(y))
 }
 
-fn spec(weight: &PackedTensors, activation: Activation) -> Spec {
-    Spec { checked: weight.is_checked(), ..weight.spec(activation) }
-}
-
-/// Returns a weight with these values; `None` if its indices are not on the CPU.
-fn primitive(values: FlexTensor, weight: &PackedTensors) -> Option<PackedPrimitive<Flex>> {
-    let int = |index: &Tensor<1, Int>| match index.is_autodiff() {
-        true => index.clone().try_into_primitive::<Differentiated>().ok(),
-        false => index.clone().try_into_primitive::<Flex>().ok(),
-    };
-    Some(PackedPrimitive {
-        values,
-        index: int(&weight.index)?,
-        offsets: int(&weight.offsets)?,
-        order: int(&weight.order)?,
-    })
+fn spec(weight: &PackedTensors, packed: &PackedPrimitive<Flex>, activation: Activation) -> Spec {
+    Spec { checked: weight.is_checked_on_cpu(packed), ..weight.spec(activation) }
 }
 
 /// State that the backward pass needs.

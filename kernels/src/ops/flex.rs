@@ -1,5 +1,8 @@
-use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{
+    BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, Flex,
+};
+use burn::tensor::kind::Basic;
 use burn::tensor::{Bytes, DType, Shape, Tensor};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::gradient::{self, Conv2dGradients};
@@ -18,13 +21,10 @@ impl SparseOps for Flex {
         weight: PackedPrimitive<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let weight = contiguous_weight(weight);
-        let (x, bias) = (x.to_contiguous(), bias.to_contiguous());
-        let (x, bias) = (floats(&x), floats(&bias));
+        let (x, bias) = (contiguous(x), contiguous(bias));
+        let bias = floats(&bias);
         let bias = (!bias.is_empty()).then_some(bias);
-        let store = Store { bias, activation: spec.activation };
-        let y = forward(&checked(&weight, spec), x, store, spec);
-        tensor(y, [x.len() / spec.shape.cols, spec.shape.rows])
+        multiply(weight, &x, Store { bias, activation: spec.activation }, spec)
     }
 
     fn sparse_linear_dx(
@@ -91,8 +91,7 @@ fn contiguous(tensor: FlexTensor) -> FlexTensor {
 
 fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
     let PackedPrimitive { values, index, offsets, order } = weight;
-    let [values, index, offsets, order] =
-        [values, index, offsets, order].map(|tensor| tensor.to_contiguous());
+    let [values, index, offsets, order] = [values, index, offsets, order].map(contiguous);
     PackedPrimitive { values, index, offsets, order }
 }
 
@@ -114,10 +113,25 @@ pub(crate) fn reads(dtype: DType) -> bool {
 
 /// Returns the primitive of an f32 tensor on the CPU, contiguous; `None` for other tensors and those that autodiff tracks.
 pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
-    if tensor.is_autodiff() || tensor.dtype() != DType::F32 {
+    if tensor.dtype() != DType::F32 {
         return None;
     }
-    Some(tensor.clone().try_into_primitive::<Flex>().ok()?.to_contiguous())
+    Some(contiguous(primitive(tensor)?))
+}
+
+/// Returns the primitive of a tensor on the CPU; `None` for other tensors and those that autodiff tracks.
+///
+/// Burn's `try_into_primitive` does the same, but moves the tensor more often, which small layers notice.
+pub(crate) fn primitive<const D: usize, K: Basic>(tensor: &Tensor<D, K>) -> Option<FlexTensor> {
+    let DispatchTensor { kind, autodiff } = tensor.clone().into_dispatch();
+    match kind {
+        DispatchTensorKind::Flex(BackendTensor::Float(tensor) | BackendTensor::Int(tensor))
+            if autodiff == DispatchAutodiffContext::Disabled =>
+        {
+            Some(tensor)
+        }
+        _ => None,
+    }
 }
 
 /// Creates a contiguous tensor from row-major values.
@@ -129,6 +143,21 @@ pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
 /// Returns the elements of a contiguous f32 tensor; `linear::run` has rejected every other type.
 fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
+}
+
+/// Multiplies `x [..., cols]` with a packed weight.
+pub(crate) fn multiply(
+    weight: PackedPrimitive<Flex>,
+    x: &FlexTensor,
+    store: Store<'_>,
+    spec: Spec,
+) -> FlexTensor {
+    let weight = contiguous_weight(weight);
+    let y = forward(&checked(&weight, spec), floats(x), store, spec);
+    let mut shape = x.layout().shape().clone();
+    let last = shape.num_dims() - 1;
+    shape[last] = spec.shape.rows;
+    tensor(y, shape)
 }
 
 /// Computes the convolution of `x [batch, channels, height, width]` with a packed kernel.

@@ -8,5 +8,7 @@ mod cube;
 mod flex;
 mod traits;
 
-pub(crate) use flex::{convolution_gradients, convolve, on_cpu, reads, tensor};
+pub(crate) use flex::{
+    convolution_gradients, convolve, multiply, on_cpu, primitive, reads, tensor,
+};
 pub use traits::SparseOps;

@@ -1,8 +1,9 @@
+use burn::backend::Flex;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
 use burn_sparse_pattern::{BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder};
 
-use super::Spec;
+use super::{PackedPrimitive, Spec};
 use crate::{Activation, Address, Layout, Memo, PackedShape};
 
 /// A packed weight on a device, in the order in which its kernels read it.
@@ -32,15 +33,23 @@ const MERGED_BLOCK: usize = 32;
 pub struct Checked(Memo<(usize, usize, Layout)>);
 
 impl PackedTensors {
-    /// Assembles a weight from its parts: the kept values `[slots, lanes]`, and the index tensors `[index, offsets,
+    /// Assembles a weight from its parts: the kept values `[slots, lanes, 1, ...]`, and the index tensors `[index, offsets,
     /// order]` of its layout. Kernels check them on first use.
-    pub fn from_parts(
+    pub fn from_parts<const D: usize>(
         (rows, cols): (usize, usize),
         layout: Layout,
-        values: Tensor<2>,
+        values: Tensor<D>,
         [index, offsets, order]: [Tensor<1, Int>; 3],
         checked: Checked,
     ) -> Self {
+        let values = match D {
+            // Nothing to reshape, which takes as long as a small product.
+            2 => Tensor::from_dispatch(values.into_dispatch()),
+            _ => {
+                let [slots, lanes] = [values.dims()[0], values.dims()[1]];
+                values.reshape([slots, lanes])
+            }
+        };
         Self { rows, cols, layout, values, index, offsets, order, checked }
     }
 
@@ -106,6 +115,13 @@ impl PackedTensors {
         }
         let Some(addresses) = self.addresses() else { return false };
         self.checked.0.get(&addresses) == Some((self.rows, self.cols, self.layout))
+    }
+
+    /// Same as [`Self::is_checked`], for the tensors on the CPU that this weight was turned into.
+    pub(crate) fn is_checked_on_cpu(&self, packed: &PackedPrimitive<Flex>) -> bool {
+        let indices = [&packed.index, &packed.offsets, &packed.order];
+        !matches!(self.layout, Layout::Balanced { .. })
+            && self.checked.0.get_for(&indices) == Some((self.rows, self.cols, self.layout))
     }
 
     /// Records that a kernel has checked these indices.

@@ -129,12 +129,11 @@ impl Conv2d {
         }
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(packed) = self.weight.reparameterization::<PackedParam>() {
-            let base = self.weight.base();
             let kernel_input = KernelInput::Pictures { shape, window };
             let call = Call::new(kernel_input.tokens(), &input);
             let choice = packed.choice_by(call, |call| match self.groups {
                 1 => {
-                    let weight = packed.tensors(base.clone());
+                    let weight = packed.tensors(self.weight.base());
                     select_conv2d(&weight, call.tokens, call.dtype, &call.device)
                 }
                 _ => {
@@ -145,11 +144,11 @@ impl Conv2d {
             dispatched(self.weight.id, &choice, kernel_input);
             match choice {
                 Choice::Sparse { name, .. } => {
-                    let weight = packed.tensors(base);
+                    let weight = packed.tensors(self.weight.base());
                     return sparse_conv2d(input, &weight, bias, activation, &window, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
-                    let weight = packed.dense(base);
+                    let weight = packed.dense(&self.weight);
                     return activate(self.dense(input, weight, bias, &window), activation);
                 }
                 Choice::Dense { .. } => {}

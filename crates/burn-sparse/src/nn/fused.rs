@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
+use burn::tensor::Tensor;
 use burn::tensor::module::linear;
-use burn::tensor::{Shape, Tensor};
 use burn_sparse_kernels::{
     Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, select,
     sparse_linear_with,
@@ -11,7 +11,7 @@ use super::choices::{Call, LastChoice};
 use super::dispatch::{KernelInput, dispatched};
 use super::inputs::{not_needed, reading};
 use super::linear::Linear;
-use super::packed::{PackedParam, unpacked_once};
+use super::packed::{PackedParam, Unpacked};
 use super::quantized::{QuantizedParam, multiplied};
 
 /// Linear layers that read the same input, fused into one: the gates of an LSTM, or query, key, and value. Their outputs are
@@ -22,7 +22,7 @@ pub(super) struct Fused {
     weight: FusedWeight,
     bias: Option<Tensor<1>>,
     choice: LastChoice,
-    unpacked: Memo<(Tensor<1>, Shape)>,
+    unpacked: Unpacked,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Fused {
             _ => weight,
         };
         let bias = biases.map(|biases| Tensor::cat(biases, 0));
-        Self { layers, weight, bias, choice: LastChoice::default(), unpacked: Memo::default() }
+        Self { layers, weight, bias, choice: LastChoice::default(), unpacked: Unpacked::default() }
     }
 
     /// Returns the weight `[inputs, outputs of all layers]` and bias if all layers are dense.
@@ -119,8 +119,8 @@ impl Fused {
                 sparse_linear_with(input, weight, self.bias.clone(), Activation::None, name)
             }
             Choice::Dense { reason: Reason::Slower(_) } => {
-                let dense = |_: Tensor<2>| side_by_side(&self.layers, |l| l.weight.val());
-                let dense = unpacked_once(&self.unpacked, weight.values().clone(), dense);
+                let dense = || side_by_side(&self.layers, |layer| layer.weight.val());
+                let dense = self.unpacked.get_or(weight.values(), dense);
                 linear(input, dense, self.bias.clone())
             }
             Choice::Dense { .. } => {

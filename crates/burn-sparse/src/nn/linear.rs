@@ -130,18 +130,17 @@ impl Linear {
             let id = std::iter::once(self.weight.id);
             return multiplied(input, quantized.weight(), id, bias, activation);
         }
-        if let Some(packed) = self.weight.reparameterization::<PackedParam>()
-            && let Some(choice) = self.choice(&input)
-        {
-            let base = self.weight.base();
-            let tokens = input.shape().num_elements() / packed.view().cols().max(1);
+        if let Some(packed) = self.weight.reparameterization::<PackedParam>() {
+            let tokens = tokens(&input);
+            let choice = packed.choice(&self.weight, Call::new(tokens, &input));
             dispatched(self.weight.id, &choice, KernelInput::Tokens(tokens));
             match choice {
                 Choice::Sparse { name, .. } => {
-                    return sparse(input, &packed.tensors(base), bias, activation, name);
+                    let weight = packed.tensors(self.weight.base());
+                    return sparse(input, &weight, bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
-                    return activate(linear(input, packed.dense(base), bias), activation);
+                    return activate(linear(input, packed.dense(&self.weight), bias), activation);
                 }
                 Choice::Dense { .. } => {}
             }
@@ -152,9 +151,7 @@ impl Linear {
     /// Returns the kernel for the number of tokens in `input`, whatever their size; `None` if the weight is not packed.
     fn choice<const D: usize>(&self, input: &Tensor<D>) -> Option<Choice> {
         let packed = self.weight.reparameterization::<PackedParam>()?;
-        let shape = input.shape();
-        let tokens = shape.num_elements() / shape[D - 1].max(1);
-        Some(packed.choice(&self.weight.base(), Call::new(tokens, input)))
+        Some(packed.choice(&self.weight, Call::new(tokens(input), input)))
     }
 
     /// Returns `[d_input, d_output]`.
@@ -167,6 +164,11 @@ impl Linear {
             None => self.weight.lazy_shape().dims(),
         }
     }
+}
+
+/// Returns the number of tokens of an input `[..., features]`.
+fn tokens<const D: usize>(input: &Tensor<D>) -> usize {
+    input.dims()[..D - 1].iter().product()
 }
 
 impl From<burn::nn::Linear> for Linear {

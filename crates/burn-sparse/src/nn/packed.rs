@@ -1,4 +1,6 @@
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, FloatDType, IndexingUpdateOp, Int, Shape, Tensor};
@@ -27,7 +29,7 @@ pub struct PackedParam {
     #[module(skip)]
     choice: LastChoice,
     #[module(skip)]
-    unpacked: Memo<(Tensor<1>, Shape)>,
+    unpacked: Unpacked,
     #[module(skip)]
     checked: Checked,
 }
@@ -45,11 +47,9 @@ impl PackedParam {
 
     /// Assembles the packed weight for kernels from its values in `base`.
     pub(super) fn tensors<const D: usize>(&self, base: Tensor<D>) -> PackedTensors {
-        let [slots, lanes] = [base.dims()[0], base.dims()[1]];
         let index = [self.index.val(), self.offsets.val(), self.order.val()];
         let shape = (self.view.rows(), self.view.cols());
-        let values = base.reshape([slots, lanes]);
-        PackedTensors::from_parts(shape, self.layout, values, index, self.checked.clone())
+        PackedTensors::from_parts(shape, self.layout, base, index, self.checked.clone())
     }
 
     /// Returns the kernel for a call.
@@ -65,24 +65,26 @@ impl PackedParam {
     }
 
     /// Returns the dense weight, unpacked only once while its values stay the same.
-    pub(super) fn dense<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
-        unpacked_once(&self.unpacked, base, |base| self.apply(base))
+    pub(super) fn dense<const D: usize>(&self, base: &Tensor<D>) -> Tensor<D> {
+        self.unpacked.get_or(base, || self.apply(base.clone()))
     }
 }
 
-/// Returns `unpack(values)`, computed only once while the values stay the same.
-pub(super) fn unpacked_once<const D: usize, const E: usize>(
-    memo: &Memo<(Tensor<1>, Shape)>,
-    values: Tensor<D>,
-    unpack: impl FnOnce(Tensor<D>) -> Tensor<E>,
-) -> Tensor<E> {
-    let addresses = Address::of(&values).map(|address| Box::from([address]));
-    let (flat, shape) = memo.get_or(addresses, || {
-        let dense = unpack(values);
-        let shape = dense.shape();
-        (dense.flatten(0, E - 1), shape)
-    });
-    flat.reshape(shape)
+/// Cache of an unpacked weight of any rank.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unpacked(Memo<Arc<dyn Any + Send + Sync>>);
+
+impl Unpacked {
+    /// Returns the result of `unpack`, computed only once while the values that it reads stay the same.
+    pub(super) fn get_or<const D: usize, const E: usize>(
+        &self,
+        values: &Tensor<D>,
+        unpack: impl FnOnce() -> Tensor<E>,
+    ) -> Tensor<E> {
+        let addresses = Address::of(values).map(|address| [address]);
+        let unpacked = self.0.get_or(addresses, || Arc::new(unpack()));
+        unpacked.downcast_ref::<Tensor<E>>().expect("a weight has one rank").clone()
+    }
 }
 
 impl Reparameterization for PackedParam {
@@ -157,7 +159,7 @@ impl Reparameterizer for PackInto {
             pattern,
             layout,
             choice: LastChoice::default(),
-            unpacked: Memo::default(),
+            unpacked: Unpacked::default(),
             checked,
         };
         (base, Some(packed))

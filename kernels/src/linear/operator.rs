@@ -1,6 +1,7 @@
 use burn::backend::Dispatch as AnyBackend;
 use burn::tensor::{DType, Device, Tensor};
 
+use super::inference::inference;
 use crate::activation::activate;
 use crate::kernel_name::OnDevice;
 use crate::ops::{SparseOps, reads};
@@ -100,6 +101,12 @@ pub(crate) fn run<const D: usize>(
         shape[D - 1],
         weight.cols,
     );
+    if let Some(bias) = &bias {
+        assert_eq!(bias.dims(), [weight.rows], "sparse_linear: bias of {} outputs", weight.rows);
+    }
+    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, dispatch) {
+        return y;
+    }
     let (dtype, device) = (x.dtype(), x.device());
     let on_cpu = device.clone().inner() == Device::flex();
     if on_cpu {
@@ -113,9 +120,6 @@ pub(crate) fn run<const D: usize>(
         assert_eq!(dtype, weight.values.dtype(), "sparse_linear: types of x and the packed weight");
     }
     let tokens = shape.num_elements() / weight.cols;
-    if let Some(bias) = &bias {
-        assert_eq!(bias.dims(), [weight.rows], "sparse_linear: bias of {} outputs", weight.rows);
-    }
     shape[D - 1] = weight.rows;
     if tokens == 0 && D != 2 {
         // Burn's `reshape` interprets 0 as "unchanged".

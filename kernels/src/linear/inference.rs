@@ -1,0 +1,41 @@
+use burn::backend::Flex;
+use burn::tensor::Tensor;
+use burn_sparse_cpu::Store;
+
+use super::Dispatch;
+use crate::ops::{multiply, on_cpu, primitive, reads};
+use crate::packed::Spec;
+use crate::{Activation, PackedTensors};
+
+/// Computes the product on the CPU without autodiff; returns `None` otherwise.
+///
+/// [`SparseOps`](crate::SparseOps) would clone and move every tensor several times, which takes longer than the product of a
+/// small layer.
+pub(super) fn inference<const D: usize>(
+    x: &Tensor<D>,
+    weight: &PackedTensors,
+    bias: Option<&Tensor<1>>,
+    activation: Activation,
+    dispatch: Dispatch,
+) -> Option<Tensor<D>> {
+    if !reads(weight.values.dtype()) {
+        return None;
+    }
+    let (x, values) = (on_cpu(x)?, primitive(&weight.values)?);
+    let bias = match bias {
+        Some(bias) => Some(on_cpu(bias)?),
+        None => None,
+    };
+    let bias = match &bias {
+        Some(bias) => Some(bias.as_slice::<f32>()?),
+        None => None,
+    };
+    let packed = weight.on_cpu(values)?;
+    let checked = weight.is_checked_on_cpu(&packed);
+    let spec = Spec { kernel: dispatch.kernel, checked, ..weight.spec(activation) };
+    let y = multiply(packed, &x, Store { bias, activation }, spec);
+    if !checked {
+        weight.set_checked();
+    }
+    Some(Tensor::from_primitive::<Flex>(y))
+}
