@@ -152,11 +152,11 @@ impl Fusion {
 fn addresses<'a>(layers: impl Iterator<Item = &'a Linear>) -> Option<Box<[Address]>> {
     let mut addresses = Vec::new();
     for layer in layers {
-        let base = layer.weight.base();
+        let base: &Tensor<2> = &layer.weight;
         if base.is_autodiff() {
             return None;
         }
-        let address = Address::of(&base)?;
+        let address = Address::of(base)?;
         // Both of these keep their values elsewhere, and compute the weight on read.
         let packed = layer.weight.reparameterization::<PackedParam>().is_some()
             || layer.weight.reparameterization::<QuantizedParam>().is_some();
