@@ -69,7 +69,7 @@ pub(crate) struct Curves {
 }
 
 impl Curves {
-    /// Chooses the fastest of these kernels; each byte that no cache keeps adds `memory` nanoseconds.
+    /// Chooses the fastest of these kernels; each byte that no cache keeps takes `memory` nanoseconds.
     pub(crate) fn choose(
         &self,
         candidates: impl Iterator<Item = CpuKernel>,
@@ -78,12 +78,19 @@ impl Curves {
         memory: f64,
     ) -> Chosen {
         let predict = |subject| {
-            let from_memory = bytes(matrix, subject).saturating_sub(CACHED);
-            self.predict(subject, matrix, n) + 1e-9 * memory * from_memory as f64
+            let bytes = bytes(matrix, subject).saturating_sub(CACHED);
+            (self.predict(subject, matrix, n), 1e-9 * memory * bytes as f64)
         };
-        let dense = predict(DENSE);
+        let (dense, from_memory) = predict(DENSE);
+        let dense = dense + from_memory;
         let candidates = candidates.map(|kernel| {
-            let sparse = predict(subject(kernel, matrix.layout));
+            let (sparse, from_memory) = predict(subject(kernel, matrix.layout));
+            // Tiles multiply every weight with a vector of tokens, and read the next ones meanwhile. Kernels for few tokens
+            // do little else than reading.
+            let sparse = match kernel.takes_tiles() {
+                true => sparse.max(from_memory),
+                false => sparse + from_memory,
+            };
             Chosen { kernel, sparse, dense }
         });
         candidates.min_by(|a, b| a.sparse.total_cmp(&b.sparse)).expect("there is always a kernel")
@@ -173,14 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_cache_takes_its_time_from_memory() {
+    fn what_does_not_fit_the_cache_takes_its_time_from_memory_and_tiles_hide_it() {
+        let subjects = [DENSE, "unstructured-gather", "unstructured-rows"];
         let curve = vec![[10.0, 0.0, 0.0, 0.0]];
-        let curves = [DENSE, "unstructured-rows"].map(|subject| (subject.into(), curve.clone()));
+        let curves = subjects.map(|subject| (subject.into(), curve.clone()));
         let curves = Curves { tokens: vec![1], nanoseconds: curves.into() };
         let large = matrix(1025, 1024, 1024 * 512 + 3);
-        let chosen = curves.choose([CpuKernel::Rows].into_iter(), &large, 1, 0.5);
         // Bytes past the cache: a row of 1024 floats, and three weights of eight bytes each including their indices.
-        assert!((chosen.dense * 1e9 - (10.0 + 2048.0)).abs() < 1e-6);
-        assert!((chosen.sparse * 1e9 - (10.0 + 12.0)).abs() < 1e-6);
+        for (memory, kernel, expected) in [
+            (0.5, CpuKernel::Gather, 10.0 + 12.0),
+            (0.5, CpuKernel::Rows, 12.0),
+            (0.25, CpuKernel::Rows, 10.0),
+        ] {
+            let chosen = curves.choose([kernel].into_iter(), &large, 1, memory);
+            assert!((chosen.dense * 1e9 - (10.0 + 4096.0 * memory)).abs() < 1e-6);
+            assert!((chosen.sparse * 1e9 - expected).abs() < 1e-6, "{kernel:?} {chosen:?}");
+        }
     }
 }
