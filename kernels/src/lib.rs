@@ -44,6 +44,7 @@ mod choice;
 mod conv2d;
 mod cost;
 mod dense;
+mod flex_tensor;
 #[cfg(feature = "cubecl-backend")]
 mod gpu;
 mod kernel_name;

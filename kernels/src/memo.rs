@@ -4,7 +4,7 @@ use burn::tensor::{DType, Int, Tensor};
 use burn_flex::FlexTensor;
 use half::{bf16, f16};
 
-use crate::ops::primitive;
+use crate::flex_tensor::flex_tensor;
 
 /// Identity of a tensor on the CPU: its memory, which it keeps alive. Two tensors with equal addresses have equal
 /// elements, since memory that is shared is never written to.
@@ -14,12 +14,12 @@ pub struct Address(FlexTensor);
 impl Address {
     /// Returns the address of floats, or `None` if the tensor is not contiguous in the memory of the CPU.
     pub fn of<const D: usize>(tensor: &Tensor<D>) -> Option<Self> {
-        Self::new(primitive(tensor)?)
+        Self::new(flex_tensor(tensor)?)
     }
 
     /// Returns the address of integers, or `None` if the tensor is not contiguous in the memory of the CPU.
     pub fn of_ints<const D: usize>(tensor: &Tensor<D, Int>) -> Option<Self> {
-        Self::new(primitive(tensor)?)
+        Self::new(flex_tensor(tensor)?)
     }
 
     fn new(tensor: FlexTensor) -> Option<Self> {

@@ -10,7 +10,8 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
-use crate::ops::{convolution_gradients, convolve, on_cpu, primitive, reads, tensor};
+use crate::flex_tensor::flex_tensor;
+use crate::ops::{convolution_gradients, convolve, on_cpu, reads, tensor};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors, Window};
 
@@ -27,7 +28,7 @@ pub(super) fn inference(
     if !reads(weight.values.dtype()) {
         return None;
     }
-    let (x, values) = (on_cpu(x)?, primitive(&weight.values)?);
+    let (x, values) = (on_cpu(x)?, flex_tensor(&weight.values)?);
     let packed = weight.on_cpu(values)?;
     let bias = match bias {
         Some(bias) => Some(on_cpu(bias)?),

@@ -2,8 +2,9 @@ use burn::backend::Flex;
 use burn::tensor::Tensor;
 use burn_sparse_cpu::Store;
 
-use super::Dispatch;
-use crate::ops::{multiply, on_cpu, primitive, reads};
+use super::dispatch::Dispatch;
+use crate::flex_tensor::flex_tensor;
+use crate::ops::{multiply, on_cpu, reads};
 use crate::packed::Spec;
 use crate::{Activation, PackedTensors};
 
@@ -21,7 +22,7 @@ pub(super) fn inference<const D: usize>(
     if !reads(weight.values.dtype()) {
         return None;
     }
-    let (x, values) = (on_cpu(x)?, primitive(&weight.values)?);
+    let (x, values) = (on_cpu(x)?, flex_tensor(&weight.values)?);
     let bias = match bias {
         Some(bias) => Some(on_cpu(bias)?),
         None => None,

@@ -1,9 +1,9 @@
 use burn::backend::Dispatch as AnyBackend;
 use burn::tensor::{DType, Device, Tensor};
 
+use super::dispatch::Dispatch;
 use super::inference::inference;
 use crate::activation::activate;
-use crate::kernel_name::OnDevice;
 use crate::ops::{SparseOps, reads};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, KernelName, PackedTensors};
@@ -69,20 +69,6 @@ pub fn sparse_linear_features_major(
         activation,
         Dispatch { features_major: true, ..Dispatch::by(name.on_device) },
     )
-}
-
-/// Options of a product that are otherwise left to the backend.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Dispatch {
-    pub(crate) kernel: Option<OnDevice>,
-    /// `true` if the output may be feature-major in memory.
-    pub(crate) features_major: bool,
-}
-
-impl Dispatch {
-    pub(crate) fn by(kernel: OnDevice) -> Self {
-        Self { kernel: Some(kernel), features_major: false }
-    }
 }
 
 /// Runs [`sparse_linear`] with these options.

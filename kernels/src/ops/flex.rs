@@ -1,8 +1,5 @@
+use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{
-    BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, Flex,
-};
-use burn::tensor::kind::Basic;
 use burn::tensor::{Bytes, DType, Shape, Tensor};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::gradient::{self, Conv2dGradients};
@@ -11,6 +8,7 @@ use burn_sparse_cpu::{Isa, PackedWeight, Parts, Store, Values, conv2d, masked, r
 use super::SparseOps;
 use crate::Window;
 use crate::cost::Costs;
+use crate::flex_tensor::flex_tensor;
 use crate::kernel_name::OnDevice;
 use crate::packed::{PackedPrimitive, Spec};
 
@@ -116,22 +114,7 @@ pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
     if tensor.dtype() != DType::F32 {
         return None;
     }
-    Some(contiguous(primitive(tensor)?))
-}
-
-/// Returns the primitive of a tensor on the CPU; `None` for other tensors and those that autodiff tracks.
-///
-/// Burn's `try_into_primitive` does the same, but moves the tensor more often, which small layers notice.
-pub(crate) fn primitive<const D: usize, K: Basic>(tensor: &Tensor<D, K>) -> Option<FlexTensor> {
-    let DispatchTensor { kind, autodiff } = tensor.clone().into_dispatch();
-    match kind {
-        DispatchTensorKind::Flex(BackendTensor::Float(tensor) | BackendTensor::Int(tensor))
-            if autodiff == DispatchAutodiffContext::Disabled =>
-        {
-            Some(tensor)
-        }
-        _ => None,
-    }
+    Some(contiguous(flex_tensor(tensor)?))
 }
 
 /// Creates a contiguous tensor from row-major values.

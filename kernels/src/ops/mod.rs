@@ -8,7 +8,5 @@ mod cube;
 mod flex;
 mod traits;
 
-pub(crate) use flex::{
-    convolution_gradients, convolve, multiply, on_cpu, primitive, reads, tensor,
-};
+pub(crate) use flex::{convolution_gradients, convolve, multiply, on_cpu, reads, tensor};
 pub use traits::SparseOps;

@@ -1,5 +1,6 @@
 //! Packed weights as tensors.
 
+mod on_cpu;
 mod primitive;
 mod rows;
 mod spec;

@@ -1,11 +1,5 @@
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, ExtensionType, Flex};
-use burn::tensor::{Int, Tensor};
-use burn_autodiff::Autodiff;
-use burn_flex::FlexTensor;
-
-use super::PackedTensors;
-use crate::ops::primitive;
+use burn::backend::{Backend, ExtensionType};
 
 /// Tensors of a packed weight on a backend, in its [`Layout`](crate::Layout).
 #[derive(Debug, Clone, ExtensionType)]
@@ -19,20 +13,4 @@ pub struct PackedPrimitive<B: Backend> {
     pub offsets: IntTensor<B>,
     /// Row at every position.
     pub order: IntTensor<B>,
-}
-
-impl PackedTensors {
-    /// Returns the weight on the CPU with these values; `None` if its indices are on another device.
-    pub(crate) fn on_cpu(&self, values: FlexTensor) -> Option<PackedPrimitive<Flex>> {
-        let int = |index: &Tensor<1, Int>| match index.is_autodiff() {
-            true => index.clone().try_into_primitive::<Autodiff<Flex>>().ok(),
-            false => primitive(index),
-        };
-        Some(PackedPrimitive {
-            values,
-            index: int(&self.index)?,
-            offsets: int(&self.offsets)?,
-            order: int(&self.order)?,
-        })
-    }
 }

@@ -1,9 +1,8 @@
-use burn::backend::Flex;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
 use burn_sparse_pattern::{BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder};
 
-use super::{PackedPrimitive, Spec};
+use super::Spec;
 use crate::{Activation, Address, Layout, Memo, PackedShape};
 
 /// A packed weight on a device, in the order in which its kernels read it.
@@ -30,7 +29,7 @@ const MERGED_BLOCK: usize = 32;
 /// Record that the indices of a packed weight are in bounds, so that only the first of many calls on the CPU checks them.
 /// At 1024×1024 and one token the check takes a fifth of the call. Clones share the record.
 #[derive(Debug, Clone, Default)]
-pub struct Checked(Memo<(usize, usize, Layout)>);
+pub struct Checked(pub(super) Memo<(usize, usize, Layout)>);
 
 impl PackedTensors {
     /// Assembles a weight from its parts: the kept values `[slots, lanes, 1, ...]`, and the index tensors `[index, offsets,
@@ -115,13 +114,6 @@ impl PackedTensors {
         }
         let Some(addresses) = self.addresses() else { return false };
         self.checked.0.get(&addresses) == Some((self.rows, self.cols, self.layout))
-    }
-
-    /// Same as [`Self::is_checked`], for the tensors on the CPU that this weight was turned into.
-    pub(crate) fn is_checked_on_cpu(&self, packed: &PackedPrimitive<Flex>) -> bool {
-        let indices = [&packed.index, &packed.offsets, &packed.order];
-        !matches!(self.layout, Layout::Balanced { .. })
-            && self.checked.0.get_for(&indices) == Some((self.rows, self.cols, self.layout))
     }
 
     /// Records that a kernel has checked these indices.
