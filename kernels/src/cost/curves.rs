@@ -90,8 +90,8 @@ impl Curves {
         let candidates = candidates.map(|kernel| {
             let (sparse, from_memory) = predict(subject(kernel, matrix.layout));
             // Tiles multiply every weight with a vector of tokens, and read the next ones meanwhile. Kernels for few tokens
-            // do little else than reading.
-            let sparse = match kernel.takes_tiles() {
+            // do little else than reading. A single token in tiles takes longer than two where columns are many.
+            let sparse = match kernel.takes_tiles() && n > 1 {
                 true => sparse.max(from_memory) + NOT_HIDDEN * sparse.min(from_memory),
                 false => sparse + from_memory,
             };
@@ -188,15 +188,16 @@ mod tests {
         let subjects = [DENSE, "unstructured-gather", "unstructured-rows"];
         let curve = vec![[10.0, 0.0, 0.0, 0.0]];
         let curves = subjects.map(|subject| (subject.into(), curve.clone()));
-        let curves = Curves { tokens: vec![1], nanoseconds: curves.into() };
+        let curves = Curves { tokens: vec![2], nanoseconds: curves.into() };
         let large = matrix(1025, 1024, 1024 * 512 + 3);
         // Bytes past the cache: a row of 1024 floats, and three weights of eight bytes each including their indices.
-        for (memory, kernel, expected) in [
-            (0.5, CpuKernel::Gather, 10.0 + 12.0),
-            (0.5, CpuKernel::Rows, 12.0 + 3.0),
-            (0.25, CpuKernel::Rows, 10.0 + 1.8),
+        for (memory, kernel, n, expected) in [
+            (0.5, CpuKernel::Gather, 2, 10.0 + 12.0),
+            (0.5, CpuKernel::Rows, 1, 10.0 + 12.0),
+            (0.5, CpuKernel::Rows, 2, 12.0 + 3.0),
+            (0.25, CpuKernel::Rows, 2, 10.0 + 1.8),
         ] {
-            let chosen = curves.choose([kernel].into_iter(), &large, 1, memory);
+            let chosen = curves.choose([kernel].into_iter(), &large, n, memory);
             assert!((chosen.dense * 1e9 - (10.0 + 4096.0 * memory)).abs() < 1e-6);
             assert!((chosen.sparse * 1e9 - expected).abs() < 1e-6, "{kernel:?} {chosen:?}");
         }
