@@ -47,6 +47,7 @@ mod dense;
 mod flex_tensor;
 #[cfg(feature = "cubecl-backend")]
 mod gpu;
+mod inference;
 mod kernel_name;
 mod linear;
 mod lstm_cell;

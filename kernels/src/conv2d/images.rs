@@ -1,4 +1,4 @@
-//! Convolutions directly on images, on the CPU.
+//! Convolutions directly on images with autodiff, on the CPU.
 
 use burn::backend::Flex;
 use burn::tensor::{DType, Tensor};
@@ -10,41 +10,11 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
-use crate::flex_tensor::flex_tensor;
-use crate::ops::{convolution_gradients, convolve, on_cpu, reads, tensor};
+use crate::ops::{convolution_gradients, convolve, tensor};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors, Window};
 
 type Differentiated = Autodiff<Flex>;
-
-/// Computes the output on the CPU without autodiff; returns `None` otherwise.
-pub(super) fn inference(
-    x: &Tensor<4>,
-    weight: &PackedTensors,
-    bias: Option<&Tensor<1>>,
-    activation: Activation,
-    window: &Window,
-) -> Option<Tensor<4>> {
-    if !reads(weight.values.dtype()) {
-        return None;
-    }
-    let (x, values) = (on_cpu(x)?, flex_tensor(&weight.values)?);
-    let packed = weight.on_cpu(values)?;
-    let bias = match bias {
-        Some(bias) => Some(on_cpu(bias)?),
-        None => None,
-    };
-    let bias = match &bias {
-        Some(bias) => Some(bias.as_slice::<f32>()?),
-        None => None,
-    };
-    let spec = spec(weight, &packed, activation);
-    let y = convolve(packed, &x, window, Store { bias, activation }, spec);
-    if !spec.checked {
-        weight.set_checked();
-    }
-    Some(Tensor::from_primitive::<Flex>(y))
-}
 
 /// Computes the output on the CPU with autodiff, as one operator with its own gradient, without an activation; returns `None`
 /// otherwise.
@@ -64,10 +34,11 @@ pub(super) fn training(
     let parents = [x.node(), values.node(), bias.node()];
     let [x, values, bias] = [x, values, bias].map(|tensor| tensor.into_primitive().to_contiguous());
     let packed = weight.on_cpu(values)?;
-    let spec = spec(weight, &packed, Activation::None);
+    let checked = weight.is_checked_on_cpu(&packed);
+    let spec = Spec { checked, ..weight.spec(Activation::None) };
     let store = Store { bias: Some(bias.as_slice()?), activation: Activation::None };
     let y = convolve(packed.clone(), &x, window, store, spec);
-    if !spec.checked {
+    if !checked {
         weight.set_checked();
     }
     // The first call has checked the indices, which the backward pass reads again.
@@ -78,10 +49,6 @@ pub(super) fn training(
         OpsKind::UnTracked(prepared) => prepared.finish(y),
     };
     Some(Tensor::from_primitive::<Differentiated>(y))
-}
-
-fn spec(weight: &PackedTensors, packed: &PackedPrimitive<Flex>, activation: Activation) -> Spec {
-    Spec { checked: weight.is_checked_on_cpu(packed), ..weight.spec(activation) }
 }
 
 /// State that the backward pass needs.

@@ -1,8 +1,12 @@
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
+use burn_sparse_cpu::Store;
 
-use super::images::{inference, training};
+use super::images::training;
 use super::unfold::unfold;
+use crate::inference::inference;
 use crate::linear::{Dispatch, run};
+use crate::ops::convolve;
 use crate::{Activation, KernelName, PackedTensors, Window, activate};
 
 /// Computes a 2D convolution with a packed weight, `[out, kernel row · kernel column · in]` with the input channel
@@ -35,7 +39,9 @@ pub fn sparse_conv2d(
         "sparse_conv2d: bias {bias_dims:?}"
     );
     let [rows, columns] = window.output_of("sparse_conv2d", [height, width]);
-    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, window) {
+    let images =
+        |packed, x: &FlexTensor, store: Store<'_>, spec| convolve(packed, x, window, store, spec);
+    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, None, images) {
         return y;
     }
     if let Some(y) = training(&x, weight, bias.as_ref(), window) {

@@ -1,7 +1,6 @@
 //! Products of tokens with packed weights.
 
 mod dispatch;
-mod inference;
 mod operator;
 
 pub(crate) use dispatch::Dispatch;

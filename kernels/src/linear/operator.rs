@@ -2,9 +2,9 @@ use burn::backend::Dispatch as AnyBackend;
 use burn::tensor::{DType, Device, Tensor};
 
 use super::dispatch::Dispatch;
-use super::inference::inference;
 use crate::activation::activate;
-use crate::ops::{SparseOps, reads};
+use crate::inference::inference;
+use crate::ops::{SparseOps, multiply, reads};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, KernelName, PackedTensors};
 
@@ -90,7 +90,7 @@ pub(crate) fn run<const D: usize>(
     if let Some(bias) = &bias {
         assert_eq!(bias.dims(), [weight.rows], "sparse_linear: bias of {} outputs", weight.rows);
     }
-    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, dispatch) {
+    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, dispatch.kernel, multiply) {
         return y;
     }
     let (dtype, device) = (x.dtype(), x.device());

@@ -42,7 +42,7 @@ impl PackedTensors {
         checked: Checked,
     ) -> Self {
         let values = match D {
-            // Nothing to reshape, which takes as long as a small product.
+            // A reshape would change nothing, and takes as long as a small product.
             2 => Tensor::from_dispatch(values.into_dispatch()),
             _ => {
                 let [slots, lanes] = [values.dims()[0], values.dims()[1]];

@@ -1,23 +1,25 @@
 use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
-use super::dispatch::Dispatch;
 use crate::flex_tensor::flex_tensor;
-use crate::ops::{multiply, on_cpu, reads};
-use crate::packed::Spec;
+use crate::kernel_name::OnDevice;
+use crate::ops::{on_cpu, reads};
+use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors};
 
-/// Computes the product on the CPU without autodiff; returns `None` otherwise.
+/// Computes a product with a packed weight on the CPU without autodiff, with `multiply`; returns `None` otherwise.
 ///
 /// [`SparseOps`](crate::SparseOps) would clone and move every tensor several times, which takes longer than the product of a
 /// small layer.
-pub(super) fn inference<const D: usize>(
+pub(crate) fn inference<const D: usize>(
     x: &Tensor<D>,
     weight: &PackedTensors,
     bias: Option<&Tensor<1>>,
     activation: Activation,
-    dispatch: Dispatch,
+    kernel: Option<OnDevice>,
+    multiply: impl FnOnce(PackedPrimitive<Flex>, &FlexTensor, Store<'_>, Spec) -> FlexTensor,
 ) -> Option<Tensor<D>> {
     if !reads(weight.values.dtype()) {
         return None;
@@ -33,7 +35,7 @@ pub(super) fn inference<const D: usize>(
     };
     let packed = weight.on_cpu(values)?;
     let checked = weight.is_checked_on_cpu(&packed);
-    let spec = Spec { kernel: dispatch.kernel, checked, ..weight.spec(activation) };
+    let spec = Spec { kernel, checked, ..weight.spec(activation) };
     let y = multiply(packed, &x, Store { bias, activation }, spec);
     if !checked {
         weight.set_checked();
