@@ -90,6 +90,40 @@ fn repair_beats_the_mask_alone_and_scores_of_inputs_beat_magnitudes() {
 }
 
 #[test]
+fn without_repair_a_score_counts_the_means_that_no_bias_makes_up_for() {
+    let device = Device::flex();
+    let mut model = linear(2, 3, true);
+    model.weight = Param::from_tensor(Tensor::ones([2, 3], &device));
+    // The first input is nearly constant, and ten times as large as the second.
+    let x = tokens(256, 2).slice_fill([0..256, 0..1], 10.0)
+        + tokens(256, 2) * Tensor::<1>::from_floats([1e-3, 0.0], &device).unsqueeze::<2>();
+    for score in [Saliency::Wanda, Saliency::Obs] {
+        let first = |repair: bool| {
+            let config = exact().with_score(score).with_repair(repair);
+            let pruned = pruned(&model, &rule("unstructured", 0.5), vec![x.clone()], &config);
+            let kept = &pruned.weights()[0].mask;
+            (0..3).map(|row| kept.get(row, 0)).collect::<Vec<_>>()
+        };
+        assert_eq!(first(false), [true; 3], "{score:?}");
+        // A repaired bias takes a constant over.
+        assert_eq!(first(true), [false; 3], "{score:?}");
+    }
+}
+
+#[test]
+fn a_plan_of_another_model_is_refused_before_anything_is_pruned() {
+    let (small, large) = (linear(32, 32, true), linear(64, 32, true));
+    let plan = plan(&large, &rule("balanced(block=32)", 0.5));
+    let words = ["weight", "[32, 32]", "[64, 32]", "another model"];
+    let attached = plan.attach(small.clone()).map(|_| ()).unwrap_err().to_string();
+    let batches = vec![tokens(8, 32)];
+    let calibrated = plan.calibrate(&small, &forward(), batches, &exact(), |_| ()).map(|_| ());
+    for error in [attached, calibrated.unwrap_err().to_string()] {
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+}
+
+#[test]
 fn singular_inputs_give_finite_weights_and_the_damping_is_reported() {
     let constant = Tensor::<2>::ones([64, 24], &Device::flex());
     let dead = tokens(64, 24).slice_assign([0..64, 3..9], Tensor::zeros([64, 6], &Device::flex()));

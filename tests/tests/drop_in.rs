@@ -157,3 +157,21 @@ fn records_of_ours_load_into_burns_layers() {
         close(found, expected, "from our record");
     }
 }
+
+#[test]
+fn a_layer_in_columns_is_pruned_in_its_own_shape_before_its_first_use() {
+    use burn::nn::LinearLayout;
+    use burn_sparse::nn::LinearConfig;
+    use burn_sparse::prelude::*;
+
+    let device = Device::flex();
+    let config = LinearConfig::new(64, 32).with_layout(LinearLayout::Col);
+    let layer = config.init(&device);
+    let rule = PruneConfig::new(Pattern::balanced(32), 0.75);
+    let plan = Plan::new(&rule, &layer, Horizon::steps(0)).unwrap();
+    assert_eq!((plan.weights[0].view.rows(), plan.weights[0].view.cols()), (32, 64));
+    let pruned = plan.attach(layer).unwrap().finish().unwrap();
+    let packed = pruned.checkpoint().load(config.init(&device)).unwrap();
+    let x: Tensor<2> = input([5, 64], &device);
+    close(packed.forward(x.clone()), pruned.model().forward(x), "packed");
+}

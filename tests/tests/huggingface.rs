@@ -158,6 +158,8 @@ fn configurations_that_are_not_supported_are_refused_by_name() {
         (BERT, "num_attention_heads", json!(3), ["num_attention_heads", "8"]),
         (LLAMA, "rope_scaling", json!({"type": "linear"}), ["rope_scaling", "linear"]),
         (LLAMA, "rope_parameters", json!({"rope_type": "yarn"}), ["rope_type", "yarn"]),
+        (LLAMA, "rope_parameters", json!({"type": "linear"}), ["type", "linear"]),
+        (LLAMA, "rope_parameters", json!({"rope_theta": 1e4, "factor": 4.0}), ["factor", "4.0"]),
         (LLAMA, "sliding_window", json!(4096), ["sliding_window", "4096"]),
         (LLAMA, "attention_bias", json!(true), ["attention_bias", "true"]),
         (LLAMA, "num_key_value_heads", json!(3), ["num_key_value_heads", "3"]),
@@ -229,6 +231,97 @@ fn files_of_sentence_transformers_limit_the_length_and_must_ask_for_the_mean() {
     fs::write(folder.path().join("1_Pooling/config.json"), pooling).unwrap();
     let error = embedder(folder.path()).unwrap_err();
     assert_names(&error, &["1_Pooling", "pooling_mode_cls_token"]);
+}
+
+#[test]
+fn other_modules_poolings_and_prompts_of_sentence_transformers_are_refused_by_name() {
+    let folder = folder(BERT, &bert_tensors());
+    fs::create_dir(folder.path().join("1_Pooling")).unwrap();
+    let write = |file: &str, content: Value| {
+        fs::write(folder.path().join(file), content.to_string()).unwrap();
+    };
+    let module = |class: &str, path: &str| {
+        json!([{"type": format!("sentence_transformers.models.{class}"), "path": path}])
+    };
+    for (file, content, words) in [
+        ("modules.json", module("Dense", "2_Dense"), ["modules.json", "models.Dense"]),
+        ("modules.json", module("Pooling", "pool"), ["modules.json", "pool"]),
+        (
+            "config_sentence_transformers.json",
+            json!({"default_prompt_name": "query"}),
+            ["default_prompt_name", "query"],
+        ),
+        ("1_Pooling/config.json", json!({"pooling_mode": "cls"}), ["1_Pooling", "cls"]),
+        ("1_Pooling/config.json", json!({"pooling_mode": ["mean", "max"]}), ["1_Pooling", "max"]),
+    ] {
+        write(file, content);
+        assert_names(&embedder(folder.path()).unwrap_err(), &words);
+        fs::remove_file(folder.path().join(file)).unwrap();
+    }
+    let modules = ["Transformer", "Normalize"].map(|class| module(class, "")[0].clone());
+    write("modules.json", json!([modules[0], module("Pooling", "1_Pooling")[0], modules[1]]));
+    write("config_sentence_transformers.json", json!({"default_prompt_name": null}));
+    write("1_Pooling/config.json", json!({"pooling_mode": "mean", "include_prompt": true}));
+    assert!(embedder(folder.path()).is_ok());
+}
+
+#[test]
+fn sentences_are_cut_and_lowered_as_sentence_transformers_does() {
+    let folder = folder(BERT, &bert_tensors());
+    let write = |file: &str, content: &str| fs::write(folder.path().join(file), content).unwrap();
+    let embed = |text: &str| embedder(folder.path()).unwrap().embed(&[text]).unwrap().concat();
+    let whole = embed("a b c d e");
+    write("tokenizer_config.json", r#"{"model_max_length": 1e30}"#);
+    assert_eq!(embed("a b c d e"), whole);
+    write("tokenizer_config.json", r#"{"model_max_length": 3}"#);
+    assert_eq!(embed("a b c d e"), embed("a b e"));
+    assert_ne!(embed("a b c d e"), whole);
+    // The limit of sentence-transformers itself comes first.
+    write("sentence_bert_config.json", r#"{"max_seq_length": 9, "do_lower_case": true}"#);
+    assert_eq!(embed("A b C d E"), whole);
+}
+
+#[test]
+fn generation_ends_at_the_tokens_of_its_configuration() {
+    let folder = folder(LLAMA, &llama_tensors());
+    let generate =
+        || language(folder.path()).unwrap().generate("a b", 4, Sampling::Greedy, |_| {}).unwrap();
+    let free = generate();
+    assert_eq!(free.tokens.len(), 4);
+    let end = json!({"eos_token_id": [free.tokens[0]]}).to_string();
+    fs::write(folder.path().join("generation_config.json"), end).unwrap();
+    assert!(generate().tokens.is_empty());
+}
+
+#[test]
+fn generated_text_keeps_the_space_that_separates_it_from_the_prompt() {
+    let folder = folder(LLAMA, &llama_tensors());
+    let mut spaced = tokenizer();
+    spaced["pre_tokenizer"] = json!({
+        "type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true
+    });
+    spaced["decoder"] = json!({"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    ]});
+    let words = ["?", "▁a", "▁b", "▁c", "▁d", "▁e"].into_iter().enumerate();
+    spaced["model"]["vocab"] = words.map(|(id, word)| (word.to_string(), json!(id))).collect();
+    fs::write(folder.path().join("tokenizer.json"), spaced.to_string()).unwrap();
+    let model = language(folder.path()).unwrap();
+    let mut streamed = String::new();
+    let found = model.generate("a b", 4, Sampling::Greedy, |text| streamed += text).unwrap();
+    assert_eq!(streamed, found.text);
+    let all = [model.tokenizer().encode("a b").unwrap(), found.tokens].concat();
+    assert_eq!(format!("a b{streamed}"), model.tokenizer().decode(&all).unwrap());
+}
+
+#[test]
+fn a_new_folder_must_not_hold_a_model() {
+    let (from, to) = (folder(BERT, &bert_tensors()), folder(LLAMA, &llama_tensors()));
+    let before = fs::read(to.path().join("config.json")).unwrap();
+    let error = Folder::open(from.path()).unwrap().create_copy(to.path()).unwrap_err().to_string();
+    assert_names(&error, &["already holds a model", "another folder"]);
+    assert_eq!(fs::read(to.path().join("config.json")).unwrap(), before);
 }
 
 #[test]

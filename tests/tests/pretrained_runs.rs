@@ -7,7 +7,7 @@ use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Weights};
 use burn_sparse_run::recipe::Recipe;
-use burn_sparse_run::report::{find, page, rows};
+use burn_sparse_run::report::{evaluate, find, page, rows};
 use burn_sparse_tests::pretrained::{BERT, LLAMA};
 use burn_sparse_tests::pretrained_run::{EMBEDDING, LANGUAGE, Place};
 
@@ -114,6 +114,49 @@ fn optimizer_state_in_bf16_takes_half_the_memory_and_resumes_to_the_bit() {
     assert!((0.74..0.85).contains(&share), "{share}");
     assert!((whole.3 / exact.3 - 1.0).abs() < 0.05, "{} and {}", whole.3, exact.3);
     assert_ne!(whole.0, exact.0);
+}
+
+#[test]
+fn a_run_is_evaluated_with_its_own_copy_of_the_model_it_started_from() {
+    let place = Place::new(BERT);
+    let recipe = place.recipe(EMBEDDING, &[]);
+    place.train(&recipe, "run", usize::MAX).unwrap();
+    fs::remove_dir_all(place.model.path()).unwrap();
+    let (found, data) = (find(place.run("run").path()).unwrap(), Some(place.data.path()));
+    let run = &found.runs[0];
+    assert_eq!(run.recipe.model, Some(place.run("run").model()));
+    let metric = evaluate(&run.checkpoint, &run.recipe, data, &Device::flex()).unwrap();
+    assert_eq!(metric, run.metric);
+}
+
+#[test]
+fn a_run_never_overwrites_a_model_that_is_there_already() {
+    let place = Place::new(BERT);
+    let model = place.run("run").model();
+    fs::create_dir_all(&model).unwrap();
+    let error = place.train(&place.recipe(EMBEDDING, &[]), "run", 1).unwrap_err();
+    assert!(error.contains("model") && error.contains("--run-dir"), "{error}");
+    assert_eq!(fs::read_dir(&model).unwrap().count(), 0);
+    assert!(!place.run("run").is_begun());
+}
+
+#[test]
+fn what_calibration_cannot_follow_is_refused_before_a_run_begins() {
+    for (config, keys, sets, words) in [
+        (BERT, EMBEDDING, "prune.end=\"1 epochs\"", ["calibrate", "ramp"]),
+        (BERT, EMBEDDING, "prune.distribution=\"global\"", ["calibrate", "global"]),
+    ] {
+        let place = Place::new(config);
+        let keys = format!("{keys}\n[calibrate]\nsamples = 4");
+        let sets = [sets, "train.dense_epochs=1"];
+        let sets: Vec<&str> = match sets[0].contains("end") {
+            true => sets.to_vec(),
+            false => [&sets[..], &["prune.end=\"0 steps\""]].concat(),
+        };
+        let error = place.train(&place.recipe(&keys, &sets), "run", 1).unwrap_err();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        assert!(!place.run("run").is_begun());
+    }
 }
 
 #[test]

@@ -262,3 +262,16 @@ fn a_folder_is_rounded_by_the_inputs_of_a_text_pruned_or_not() {
     let error = round_folder(&llama, &nothing, &out, |_| ()).unwrap_err().to_string();
     assert!(error.contains("integers to round to") && !out.exists(), "{error}");
 }
+
+#[test]
+fn sixteen_bit_values_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dense, path) = (LinearConfig::new(33, 31).init(&Device::flex()), folder.path().join("a"));
+    for float in [FloatType::F16, FloatType::BF16] {
+        let checkpoint = Checkpoint::of_dense(&dense).with_values(float).unwrap();
+        checkpoint.write(&path, Format::Packed).unwrap();
+        let read = Checkpoint::read(&path).unwrap();
+        assert_eq!(checkpoint.entries(), read.entries(), "{float:?}");
+        assert_ne!(checkpoint.entries(), Checkpoint::of_dense(&dense).entries());
+    }
+}

@@ -190,3 +190,30 @@ fn distributions_that_a_recipe_cannot_mean_are_refused() {
     let error = text.parse::<Recipe>().unwrap_err().to_string();
     assert!(error.contains("n-of-m(keep=2,of=4) fixes every sparsity"), "{error}");
 }
+
+#[test]
+fn under_one_threshold_nothing_comes_back_however_shares_are_rounded() {
+    let device = Device::flex().autodiff();
+    let text = recipe("pattern = \"balanced(block=32)\"\ndistribution = \"global\"\nregrow = \"never\"")
+        .to_toml()
+        .replace("end = \"3 steps\"", "end = \"60 steps\"");
+    let plan = text.parse::<Recipe>().unwrap().plan(&Net::new(&device), 80).unwrap();
+    let mut model = plan.attach(Net::new(&device)).unwrap();
+    let mut optimizer = SgdConfig::new().init();
+    let mut before: Vec<Vec<f32>> = Vec::new();
+    for step in 0..62 {
+        let output = TrainStep::step(&model, half_seen(&device));
+        model = model.optimize(&mut optimizer, 1e-2.into(), output.grads);
+        let weights = [&model.inner().wide, &model.inner().narrow];
+        let now = weights.map(|layer| {
+            layer.weight.val().into_data().convert::<f32>().try_into_vec::<f32>().unwrap()
+        });
+        for (before, now) in before.iter().zip(&now) {
+            let back = before.iter().zip(now).filter(|(a, b)| **a == 0.0 && **b != 0.0).count();
+            assert_eq!(back, 0, "step {step}");
+        }
+        before = now.to_vec();
+    }
+    let zeros = |values: &Vec<f32>| values.iter().filter(|value| **value == 0.0).count();
+    assert!(before.iter().map(zeros).sum::<usize>() >= 6912 * 3 / 4);
+}

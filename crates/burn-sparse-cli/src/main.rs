@@ -64,7 +64,13 @@ fn main() -> ExitCode {
         #[cfg(feature = "mpi")]
         Err(error) if error.is::<failure::Reported>() => ExitCode::FAILURE,
         Err(error) if error.is::<BadUsage>() => {
-            Arguments::command().error(ErrorKind::ArgumentConflict, error).exit()
+            let mut command = Arguments::command();
+            command.build();
+            let name = std::env::args().nth(1).unwrap_or_default();
+            match command.find_subcommand_mut(&name) {
+                Some(of) => of.error(ErrorKind::ArgumentConflict, error).exit(),
+                None => command.error(ErrorKind::ArgumentConflict, error).exit(),
+            }
         }
         Err(error) => {
             output::note(&format!("error: {error}"));

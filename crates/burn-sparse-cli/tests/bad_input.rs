@@ -299,3 +299,44 @@ fn a_model_that_is_neither_here_nor_on_the_hub_is_named_with_what_to_do() {
         assert!(!folder.join("out").exists());
     }
 }
+
+#[test]
+fn options_that_would_have_no_effect_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    train(path, "run", &[]);
+    for (arguments, option) in [
+        (&["generate", "m", "--prompt", "a", "--seed", "5"][..], "--temperature"),
+        (&["bench", "run", "--sparsity", "0.9"], "--shape"),
+        (&["bench", "run", "--pattern", "unstructured"], "--shape"),
+        (&["sweep", "--patterns", "unstructured", "--sensitivity", "--seeds", "5"], "--seeds"),
+    ] {
+        let output = run(path, arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(option), "{arguments:?}: {stderr}");
+    }
+    for option in ["--text", "--windows", "--context"] {
+        assert_refused(&run(path, &["eval", "run", option, "3"]), &[option, "Hugging Face"]);
+    }
+    recipe(path, "", "");
+    let unpruned = ["train", "recipe.toml", "--set", "prune=[]", "--set", "prune.sparsity=0.9"];
+    assert_refused(&run(path, &unpruned), &["`prune`", "empty", "prune.sparsity=0.9"]);
+}
+
+#[test]
+fn an_output_in_a_folder_that_is_not_there_names_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    train(folder.path(), "run", &[]);
+    let arguments = ["export", "run", "--format", "dense", "--out", "nowhere/x.safetensors"];
+    assert_refused(&run(folder.path(), &arguments), &["nowhere/x.safetensors", "no folder nowhere"]);
+}
+
+#[test]
+fn bad_usage_shows_the_usage_of_the_subcommand() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &["prune", "x.safetensors", "--out", "y.safetensors"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("--pattern") && stderr.contains("burn-sparse prune"), "{stderr}");
+}

@@ -75,3 +75,17 @@ fn a_program_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
     }
     assert!(seen[0] > 0, "never early enough: {seen:?}");
 }
+
+#[test]
+fn a_link_stays_one_and_its_file_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepare(folder);
+    let link = folder.join("link.safetensors");
+    std::os::unix::fs::symlink("out.safetensors", &link).unwrap();
+    let arguments = ["export", "run", "--format", "dense", "--out", "link.safetensors"];
+    assert!(run(folder, &arguments).status.success());
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    let written = std::fs::read(folder.join("out.safetensors")).unwrap();
+    assert!(written.len() > 1000 && written == std::fs::read(&link).unwrap());
+}

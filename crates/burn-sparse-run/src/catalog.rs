@@ -33,6 +33,10 @@ pub fn with_task<V: TaskVisitor>(recipe: &Recipe, visitor: V) -> Result<V::Outpu
     if recipe.data != DataConfig::default() {
         return Err(TaskError::Key { key: "data", task: name.into(), reason });
     }
+    if recipe.calibrate.is_some_and(|calibrate| calibrate.reconstruct > 0) {
+        let reason = "is not split into blocks that could be reconstructed: leave the key out";
+        return Err(TaskError::Key { key: "calibrate.reconstruct", task: name.into(), reason });
+    }
     let width = recipe.width;
     Ok(match name {
         "glyphs-mlp" => visitor.visit(ImageTask::glyphs().narrowed(width)),

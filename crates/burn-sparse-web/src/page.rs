@@ -17,10 +17,13 @@ use wasm_bindgen_cli_support::Bindgen;
 type Failure = Box<dyn Error>;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const FILES: [&str; 5] = [
+const FILES: [&str; 8] = [
     "config.json",
     "tokenizer.json",
     "model.safetensors",
+    "tokenizer_config.json",
+    "modules.json",
+    "config_sentence_transformers.json",
     "sentence_bert_config.json",
     "1_Pooling/config.json",
 ];
@@ -48,6 +51,10 @@ pub struct Options {
 /// Returns an error when a file cannot be read or written, or the WebAssembly cannot be built.
 pub fn build(options: &Options) -> Result<String, Failure> {
     let files = files(&options.model)?;
+    let folder = options.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(format!("there is no folder {} to write to", folder.display()).into());
+    }
     let sentences = match &options.sentences {
         Some(path) => read(path)?,
         None => include_bytes!("../page/sentences.txt").to_vec(),

@@ -20,6 +20,10 @@ const WORTH_THE_POOL: f64 = 200e-6;
 /// Time that a helping thread waits for more work before it sleeps: the next layer of a model comes within this time.
 const LINGER: Duration = Duration::from_micros(100);
 
+/// Longest time that a thread goes on helping: it may have been waiting for other work, which is done by then. The next job wakes
+/// another.
+const LONGEST: Duration = Duration::from_millis(5);
+
 /// Number of ranges per thread, so that a thread that wakes late still finds some.
 const PARTS_PER_THREAD: usize = 4;
 
@@ -117,8 +121,9 @@ fn linger(mut posts: usize) {
     }
     LINGERING.fetch_add(1, Ordering::Relaxed);
     let _ends = Ends;
-    let mut since = Instant::now();
-    while since.elapsed() < LINGER {
+    let begun = Instant::now();
+    let mut since = begun;
+    while since.elapsed() < LINGER && begun.elapsed() < LONGEST {
         for _ in 0..32 {
             std::hint::spin_loop();
         }

@@ -29,7 +29,8 @@ fn product<V: Value>(
     let n = x.len() / weight.cols;
     assert_eq!(x.len(), n * weight.cols);
     assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
-    let mut y = Vec::with_capacity(n * weight.rows);
+    let outputs = n.checked_mul(weight.rows).expect("as many outputs as memory can hold");
+    let mut y = Vec::with_capacity(outputs);
     if n > 0 {
         assert!(CpuKernel::candidates(weight.layout, n, isa).any(|candidate| candidate == kernel));
         let out = Shared::spare(&mut y);
@@ -44,6 +45,6 @@ fn product<V: Value>(
         }
     }
     // SAFETY: every kernel writes every row of every token; zeroing first would touch all of it twice.
-    unsafe { y.set_len(n * weight.rows) };
+    unsafe { y.set_len(outputs) };
     y
 }

@@ -156,7 +156,8 @@ impl<V> Weight<'_, V> {
             Layout::Grouped { vector } => {
                 expect_within("vector", vector, 256)?;
                 let groups = self.rows.div_ceil(vector);
-                expect("values", self.values.len(), self.columns.len() * vector)?;
+                // Saturates where `usize` has 32 bits.
+                expect("values", self.values.len(), self.columns.len().saturating_mul(vector))?;
                 expect("group offsets", self.offsets.len(), groups + 1)?;
                 expect("row order", self.order.len(), self.rows)?;
                 if !known {

@@ -291,3 +291,26 @@ fn stacked_weights_compute_the_outputs_of_their_parts() {
         assert_eq!(ByteWeight::stack(&[&in_8[0], &in_4[0]]), None);
     }
 }
+
+#[test]
+fn a_row_of_a_stacked_weight_is_that_of_its_part() {
+    for rows in [[16, 16], [20, 31], [33, 1]] {
+        for integers in [Integers::Int8, Integers::Int4] {
+            let cols = 40;
+            let parts = rows.map(|rows| {
+                let values = noise(rows * cols, rows as u32);
+                let chosen = DenseScales::choose(integers, 0, &[rows, cols], &values);
+                ByteWeight::dense((rows, cols), &values, &chosen.scales)
+            });
+            let stacked = ByteWeight::stack(&parts.iter().collect::<Vec<_>>()).unwrap();
+            let all = stacked.unpack();
+            let apart: Vec<f32> = parts.iter().flat_map(ByteWeight::unpack).collect();
+            assert_eq!(all, apart, "{rows:?}");
+            for (row, expected) in all.chunks(cols).enumerate() {
+                let mut found = Vec::new();
+                stacked.dense_row(row, &mut found);
+                assert_eq!(found, expected, "row {row} of {rows:?}, {integers:?}");
+            }
+        }
+    }
+}

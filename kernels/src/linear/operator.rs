@@ -105,6 +105,9 @@ pub(crate) fn run<const D: usize>(
     } else {
         assert_eq!(dtype, weight.values.dtype(), "sparse_linear: types of x and the packed weight");
     }
+    if let Some(bias) = &bias {
+        assert_eq!(bias.dtype(), dtype, "sparse_linear: types of the bias and x");
+    }
     let tokens = shape.num_elements() / weight.cols;
     shape[D - 1] = weight.rows;
     if tokens == 0 && D != 2 {

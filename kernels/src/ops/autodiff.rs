@@ -98,6 +98,8 @@ impl<B: Backend + SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C>
                 let (x_node, values_node) = (prep.checkpoint(&x), prep.checkpoint(&values));
                 let weight = inner(values.into_primitive());
                 let y = B::sparse_linear(x.into_primitive(), bias.into_primitive(), weight, spec);
+                // The forward pass has checked the indices, which the backward pass reads again.
+                let spec = Spec { checked: true, ..spec };
                 let saved =
                     Saved { x: x_node, values: values_node, dtype, index, offsets, order, spec };
                 prep.finish(saved, y)

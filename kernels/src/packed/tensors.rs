@@ -33,7 +33,8 @@ pub struct Checked(pub(super) Memo<(usize, usize, Layout)>);
 
 impl PackedTensors {
     /// Assembles a weight from its parts: the kept values `[slots, lanes, 1, ...]`, and the index tensors `[index, offsets,
-    /// order]` of its layout. Kernels check them on first use.
+    /// order]` of its layout. Kernels of the CPU check them on first use; those of a GPU
+    /// trust them.
     pub fn from_parts<const D: usize>(
         (rows, cols): (usize, usize),
         layout: Layout,

@@ -23,10 +23,10 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_delimiter = ',', value_parser = shape, requires = "pattern")]
     pub(crate) shape: Vec<(usize, usize)>,
     /// Patterns, separated by commas: 'shfl-bw(vector=32),balanced(block=32)'.
-    #[arg(long, value_parser = patterns)]
+    #[arg(long, value_parser = patterns, requires = "shape")]
     pub(crate) pattern: Option<Patterns>,
     /// Shares of zeros, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "0.75")]
+    #[arg(long, value_delimiter = ',', default_value = "0.75", requires = "shape")]
     pub(crate) sparsity: Vec<f64>,
     /// Batch sizes in tokens, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]
@@ -154,8 +154,8 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
         let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
         let scores = Scores::new(rows, cols, &scores)?;
         for &pattern in patterns {
-            for &sparsity in &arguments.sparsity {
-                let sparsity = pattern.fixed_sparsity().unwrap_or(sparsity);
+            let fixed = pattern.fixed_sparsity().map(|fixed| vec![fixed]);
+            for &sparsity in fixed.as_ref().unwrap_or(&arguments.sparsity) {
                 let found = pattern.project(&scores, sparsity, &Search::default())?;
                 let order = found.row_order.as_ref();
                 let packed = Packed::pack(&pattern, &weights, &found.mask, order)?;

@@ -6,6 +6,7 @@ use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse_models::huggingface::Folder;
 use burn_sparse_run::recipe::Recipe;
+use burn_sparse_run::run::{Results, RunFolder};
 use burn_sparse_run::{Metric, Task, TaskVisitor, with_task};
 use clap::Args;
 use serde::Serialize;
@@ -40,9 +41,9 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     if let Some(folder) = pretrained::folder(&arguments.checkpoint)? {
         return evaluate_folder(&folder, arguments, &device);
     }
-    if arguments.pretrained.task.is_some() {
+    if let Some(option) = arguments.pretrained.given() {
         let path = arguments.checkpoint.display();
-        let reason = format!("{path} has no config.json: --task is for Hugging Face folders");
+        let reason = format!("{path} has no config.json: {option} is for Hugging Face folders");
         return Err(reason.into());
     }
     let (path, mut checkpoint) = checkpoint::read(&arguments.checkpoint)?;
@@ -52,6 +53,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let Some(recipe) = Recipe::of(&checkpoint)? else {
         return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());
     };
+    let recipe = RunFolder::of(&path).with_own_model(recipe);
     let started = Instant::now();
     let evaluate = Evaluate { checkpoint: &checkpoint, arguments, device, seed: recipe.seed };
     let (metric, layers) = with_task(&recipe, evaluate)??;
@@ -59,6 +61,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
         task: &recipe.task,
         device: &arguments.compute.device,
         metric,
+        dense_metric: Results::of(&checkpoint).and_then(|results| results.dense_metric),
         sparsity: checkpoint.sparsity(),
         pattern: checkpoint.patterns(),
         seconds: started.elapsed().as_secs_f64(),
@@ -84,6 +87,7 @@ fn evaluate_folder(
         task: evaluated.task.name(),
         device: &arguments.compute.device,
         metric: evaluated.metric,
+        dense_metric: None,
         sparsity: evaluated.sparsity,
         pattern: evaluated.pattern,
         seconds: evaluated.seconds,
@@ -116,6 +120,8 @@ struct Report<'a> {
     task: &'a str,
     device: &'a str,
     metric: Metric,
+    /// Metric of the dense model at the end of training, or as it was pretrained; `None` without one.
+    dense_metric: Option<Metric>,
     sparsity: f64,
     pattern: String,
     seconds: f64,

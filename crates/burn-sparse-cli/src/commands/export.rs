@@ -105,7 +105,7 @@ fn export_packed_folder(arguments: &ExportArguments) -> Result<(), Failure> {
     if let Some(values) = arguments.values {
         checkpoint = checkpoint.with_values(values)?;
     }
-    let out = folder.copy_to(&arguments.out)?;
+    let out = folder.create_copy(&arguments.out)?;
     checkpoint.write(&out, Format::Packed)?;
     let bytes = std::fs::metadata(&out)?.len();
     output::text(&format!("{}: {bytes} bytes", out.display()))

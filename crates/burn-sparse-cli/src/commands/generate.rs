@@ -25,7 +25,7 @@ pub(crate) struct GenerateArguments {
     #[arg(long)]
     pub(crate) temperature: Option<f64>,
     /// Seed of --temperature.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, requires = "temperature")]
     pub(crate) seed: u64,
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]

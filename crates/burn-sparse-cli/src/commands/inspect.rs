@@ -14,7 +14,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArguments {
-    /// A checkpoint, or the folder of a finished run.
+    /// A checkpoint, the folder of a finished run, or the packed folder of a pretrained model.
     pub(crate) file: PathBuf,
     /// Draw every mask to an SVG file: as stored, in row order, and the share kept by each group.
     #[arg(long, value_name = "FILE.svg")]

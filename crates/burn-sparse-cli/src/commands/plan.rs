@@ -58,6 +58,7 @@ impl TaskVisitor for Make<'_> {
     type Output = Result<(Plan, f64), Failure>;
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
+        task.check(self.recipe)?;
         let device = Device::flex();
         device.seed(self.recipe.seed);
         let model = task.pretrained(&device)?;

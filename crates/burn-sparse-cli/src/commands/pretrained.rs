@@ -8,6 +8,7 @@ use burn_sparse_datasets::stsb;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Weights};
 use burn_sparse_run::Metric;
 use burn_sparse_run::pretrained::{Windows, perplexity, similarity};
+use burn_sparse_run::recipe::DataConfig;
 use clap::{Args, ValueEnum};
 
 use super::Failure;
@@ -60,12 +61,36 @@ pub(crate) struct PretrainedArguments {
     /// Text for causal-lm [default: text/wikitext2-raw-test.txt of --data-dir].
     #[arg(long, value_name = "FILE")]
     pub(crate) text: Option<PathBuf>,
-    /// Number of windows of the text, evenly spaced.
-    #[arg(long, default_value_t = 6)]
-    pub(crate) windows: usize,
-    /// Tokens of a window.
-    #[arg(long, default_value_t = 512)]
-    pub(crate) context: usize,
+    /// Number of windows of the text, evenly spaced [default: 6].
+    #[arg(long)]
+    pub(crate) windows: Option<usize>,
+    /// Tokens of a window [default: 512].
+    #[arg(long)]
+    pub(crate) context: Option<usize>,
+}
+
+impl PretrainedArguments {
+    /// Returns an option that was given; `None` if there is none.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let Self { task, text, windows, context } = self;
+        [
+            ("--task", task.is_some()),
+            ("--text", text.is_some()),
+            ("--windows", windows.is_some()),
+            ("--context", context.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, given)| given.then_some(name))
+    }
+
+    /// Returns the windows of the text, by default those of recipes.
+    fn windows(&self) -> Windows {
+        let DataConfig { windows, context, .. } = DataConfig::default();
+        Windows {
+            count: self.windows.unwrap_or(windows),
+            length: self.context.unwrap_or(context),
+        }
+    }
 }
 
 /// Opens the folder of a pretrained model, or the model of this name on the Hugging Face hub; `None` if the path is
@@ -142,7 +167,7 @@ fn language(
 ) -> Result<(Metric, Vec<LayerReport>), Failure> {
     let path = match (&arguments.text, data_dir) {
         (Some(text), _) => text.clone(),
-        (None, Some(data)) => data.join("text/wikitext2-raw-test.txt"),
+        (None, Some(data)) => data.join(DataConfig::default().test),
         (None, None) => {
             return Err(BadUsage("causal-lm needs --text FILE or --data-dir DIR".into()).into());
         }
@@ -150,7 +175,7 @@ fn language(
     let text = std::fs::read_to_string(&path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let model = CausalLm::load(folder, Weights::Packed, device)?;
-    let windows = Windows { count: arguments.windows, length: arguments.context };
+    let windows = arguments.windows();
     let tokens = model.tokenizer().encode(&text)?;
     let metric = perplexity(&model, &tokens, windows, |done| {
         output::note(&format!("window {done} of {}", windows.count));
@@ -158,7 +183,7 @@ fn language(
     let Some(checkpoint) = packed else { return Ok((metric, Vec::new())) };
     let layers = layers(model.model(), checkpoint, || {
         // The first window has been read above.
-        let _ = model.next_log_probabilities(&tokens[..arguments.context]);
+        let _ = model.next_log_probabilities(&tokens[..windows.length]);
     });
     Ok((metric, layers))
 }

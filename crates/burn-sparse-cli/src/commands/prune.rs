@@ -5,7 +5,7 @@ use burn_sparse::calibrate::{CalibrateConfig, Saliency};
 use burn_sparse::oneshot::{OneShot, Orientation, PrunedTensor, prune_file};
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
-use burn_sparse_models::huggingface::Folder;
+use burn_sparse_models::huggingface::{Folder, ModelConfig};
 use burn_sparse_run::pretrained::{
     Calibration, CalibrationRecord, CalibrationTexts, PrunedFolder, prune_folder, round_folder,
 };
@@ -32,10 +32,10 @@ pub(crate) struct PruneArguments {
     #[arg(long)]
     pub(crate) out: PathBuf,
     /// Names of the tensors to prune, as globs [default: all float tensors with 2 or 4 axes].
-    #[arg(long, value_name = "GLOB", default_value = "*")]
+    #[arg(long, value_name = "GLOB", default_value = "*", hide_default_value = true)]
     pub(crate) include: Vec<String>,
     /// Orientation of matrices: pytorch stores [out, in], burn [in, out].
-    #[arg(long, value_enum, default_value = "pytorch")]
+    #[arg(long, value_enum, default_value = "pytorch", hide_possible_values = true)]
     pub(crate) layout: Layout,
     /// Seed of the row order search.
     #[arg(long, default_value_t = 0)]
@@ -89,7 +89,7 @@ pub(crate) struct CalibrationArguments {
     #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "calibrate")]
     pub(crate) reconstruct: usize,
     /// Round weights to 8 or 4 bits (w8a8, w4a8), each compensating for those before it.
-    #[arg(long, value_enum, requires = "calibrate")]
+    #[arg(long, value_enum, requires = "calibrate", hide_possible_values = true)]
     pub(crate) values: Option<Values>,
 }
 
@@ -174,17 +174,23 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if arguments.json { output::json(&Report { tensors: &tensors }) } else { print(&tensors) }
 }
 
+/// Refuses options that a folder has no use for.
+fn refuse_file_options(arguments: &PruneArguments) -> Result<(), Failure> {
+    let default = ["*"];
+    let other = arguments.include != default || arguments.budget.is_some();
+    match other || arguments.layout != Layout::Pytorch {
+        true => Err(usage("--include, --budget and --layout are for single files".into())),
+        false => Ok(()),
+    }
+}
+
 fn prune_pretrained(
     folder: &Folder,
     pattern: Pattern,
     sparsity: f64,
     arguments: &PruneArguments,
 ) -> Result<(), Failure> {
-    let default = ["*"];
-    let other = arguments.include != default || arguments.budget.is_some();
-    if other || arguments.layout != Layout::Pytorch {
-        return Err(usage("--include, --budget and --layout are for single files".into()));
-    }
+    refuse_file_options(arguments)?;
     let rule = PruneConfig::new(pattern, sparsity)
         .with_distribution(arguments.distribution)
         .with_cap(arguments.cap);
@@ -201,6 +207,10 @@ fn prune_pretrained(
 fn round_pretrained(arguments: &PruneArguments) -> Result<(), Failure> {
     if let Some(pattern) = arguments.pattern {
         return Err(usage(format!("--pattern {pattern}: --sparsity 0 prunes nothing")));
+    }
+    refuse_file_options(arguments)?;
+    if arguments.distribution != Distribution::Uniform {
+        return Err(usage("--distribution: --sparsity 0 prunes nothing".into()));
     }
     if arguments.calibration.values.is_none() {
         return Err(usage(
@@ -227,6 +237,10 @@ fn calibration(
     if samples == 0 || length < 2 {
         return Err(usage("--samples and --length: expected 1 and 2 or more".into()));
     }
+    let context = folder.config().context();
+    if matches!(folder.config(), ModelConfig::Llama(_)) && length > context {
+        return Err(usage(format!("--length {length}: the model's context is {context}")));
+    }
     Ok((!arguments.calibrate.is_empty()).then(|| Calibration {
         config: arguments.calibration.config(),
         texts: CalibrationTexts {
@@ -243,7 +257,15 @@ fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Resul
     let (sparsity, calibration) = (done.checkpoint.sparsity(), done.calibration);
     let out = arguments.out.display().to_string();
     if arguments.json {
-        return output::json(&FolderReport { sparsity, matrices: count, out, calibration });
+        let tensors = done.checkpoint.packed().map(|(name, entry)| FolderTensor {
+            name: name.to_string(),
+            rows: entry.view.rows(),
+            cols: entry.view.cols(),
+            pattern: entry.pattern.to_string(),
+            sparsity: entry.packed.sparsity(),
+        });
+        let tensors = tensors.collect();
+        return output::json(&FolderReport { sparsity, matrices: count, out, tensors, calibration });
     }
     let mut text = format!(
         "{out}: {count} matrices at {:.2} % sparsity, not yet evaluated\n\n\
@@ -264,8 +286,19 @@ struct FolderReport {
     sparsity: f64,
     matrices: usize,
     out: String,
+    tensors: Vec<FolderTensor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calibration: Option<CalibrationRecord>,
+}
+
+/// Pruned matrix of a folder.
+#[derive(Serialize)]
+struct FolderTensor {
+    name: String,
+    rows: usize,
+    cols: usize,
+    pattern: String,
+    sparsity: f64,
 }
 
 fn usage(message: String) -> Failure {

@@ -85,7 +85,7 @@ fn measure_all(
                     format!("Not evaluated in {}: {error}", values.name())
                 };
                 let checkpoint = stored(run).map_err(|error| fail(&error))?;
-                let metric = evaluate(&checkpoint, data_dir, device);
+                let metric = evaluate(&checkpoint, &found.runs[run].recipe, data_dir, device);
                 row.rounded.push(metric.map_err(|error| fail(&error))?.value);
             }
         }
@@ -93,7 +93,8 @@ fn measure_all(
             output::note(&format!("timing {name}"));
             let fail = |error: &dyn std::fmt::Display| format!("No times: {error}");
             let checkpoint = stored(row.runs[0]).map_err(|error| fail(&error))?;
-            let measured = measure(&checkpoint, data_dir, &batches, device);
+            let recipe = &found.runs[row.runs[0]].recipe;
+            let measured = measure(&checkpoint, recipe, data_dir, &batches, device);
             row.measured = Some(measured.map_err(|error| fail(&error))?);
         }
     }

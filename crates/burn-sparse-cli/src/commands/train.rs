@@ -218,26 +218,38 @@ fn print(
     let written =
         |metric: &Metric| format!(", dense {}", Metric::written(&metric.name, metric.value));
     let dense = dense.map_or(String::new(), written);
-    let run = folder.path().display();
-    let data = arguments.data_dir.as_ref();
-    let data = data.map_or(String::new(), |data| format!(" --data-dir {}", data.display()));
-    let next = match recipe.model {
-        Some(_) => format!(
-            "burn-sparse export {run} --layout huggingface --format packed --values w8a8 --out {run}-8"
-        ),
-        None => format!("burn-sparse train {run}/recipe.toml --set prune.sparsity=0.9{data}"),
+    let is_pruned = !trained.pattern.is_empty();
+    let pruned = match is_pruned {
+        true => format!("at {:.2} % sparsity ({})", 100.0 * trained.sparsity, trained.pattern),
+        false => "not pruned".into(),
     };
+    let path = |suffix: &str| quoted(&format!("{}{suffix}", folder.path().display()));
+    let run = path("");
+    let data = arguments.data_dir.as_ref();
+    let data = data.map_or(String::new(), |data| {
+        format!(" --data-dir {}", quoted(&data.display().to_string()))
+    });
+    let mut next =
+        format!("burn-sparse eval  {run}{data}       the same in a new process, kernel by kernel");
+    if is_pruned {
+        next += &format!("\n  burn-sparse bench {run}       dense and sparse time of every layer");
+    }
+    if recipe.model.is_some() {
+        let out = path("-8");
+        next += &format!(
+            "\n  burn-sparse export {run} --layout huggingface --format packed --values w8a8 --out {out}"
+        );
+    } else if is_pruned {
+        let recipe = path("/recipe.toml");
+        next += &format!("\n  burn-sparse train {recipe} --set prune.sparsity=0.9{data}");
+    }
     output::text(&format!(
-        "\n{metric} at {:.2} % sparsity ({}){dense}, in {}\n\n{}\n\n\
+        "\n{metric} {pruned}{dense}, in {}\n\n{}\n\n\
          checkpoint  {}\n\n\
          try next:\n  \
-         burn-sparse eval  {run}{data}       the same in a new process, kernel by kernel\n  \
-         burn-sparse bench {run}       dense and sparse time of every layer\n  \
          {next}\n  \
          burn-sparse train mnist-mlp-shfl-bw       (downloads MNIST, or --data-dir)\n\
          (from a clone: `cargo run --release --` in place of `burn-sparse`)",
-        100.0 * trained.sparsity,
-        trained.pattern,
         output::duration(trained.seconds),
         output::layers(&trained.layers),
         trained.checkpoint.display(),

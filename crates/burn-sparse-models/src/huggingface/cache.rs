@@ -1,5 +1,8 @@
 use std::path::{Path, PathBuf};
 
+use super::files::Files;
+use super::folder::{CONFIG, TOKENIZER};
+use super::shards::{SINGLE, shard_names};
 use super::{Folder, PretrainedError};
 
 impl Folder {
@@ -16,7 +19,8 @@ impl Folder {
         }
         let missing = || PretrainedError::NotFound { name: path.into() };
         let (name, cache) = (path.to_str().ok_or_else(missing)?, cache().ok_or_else(missing)?);
-        if let Some(snapshot) = snapshot(&cache, name) {
+        let cached = snapshot(&cache, name);
+        if let Some(snapshot) = cached.as_ref().filter(|snapshot| is_complete(snapshot)) {
             return Self::open(snapshot);
         }
         #[cfg(feature = "hub")]
@@ -25,7 +29,8 @@ impl Folder {
             let endpoint = endpoint.as_deref().unwrap_or("https://huggingface.co");
             return Self::open(super::hub::fetch(name, &cache, endpoint)?);
         }
-        Err(missing())
+        // Names the file that is missing.
+        cached.map_or_else(|| Err(missing()), Self::open)
     }
 
     /// Returns `true` if `path` may be the name of a model on the hub, `owner/model`, and is not a path: neither it nor `owner`
@@ -73,6 +78,16 @@ fn snapshot(cache: &Path, name: &str) -> Option<PathBuf> {
     snapshot.is_dir().then_some(snapshot)
 }
 
+/// Returns `true` if a snapshot holds a configuration, a tokenizer and weights: other tools fetch only the files that they need.
+fn is_complete(snapshot: &Path) -> bool {
+    let has = |file: &str| snapshot.join(file).exists();
+    let whole = || match shard_names(&Files::on_disk(snapshot.into())) {
+        Ok(Some(shards)) => shards.values().all(|shard| has(shard)),
+        _ => false,
+    };
+    has(CONFIG) && has(TOKENIZER) && (has(SINGLE) || whole())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +104,20 @@ mod tests {
         for other in ["owner/other", "model", "owner/model/part", ""] {
             assert_eq!(snapshot(cache.path(), other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_snapshot_that_another_tool_fetched_in_part_is_not_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let add = |file: &str, content: &str| {
+            std::fs::write(folder.path().join(file), content).unwrap();
+            is_complete(folder.path())
+        };
+        assert!(!add("config.json", "{}") && !add("tokenizer.json", "{}"));
+        assert!(!add("model.safetensors.index.json", r#"{"weight_map": {"a": "1", "b": "2"}}"#));
+        assert!(!add("1", "") && add("2", ""));
+        std::fs::remove_file(folder.path().join("1")).unwrap();
+        assert!(!is_complete(folder.path()) && add("model.safetensors", ""));
     }
 
     #[test]

@@ -206,7 +206,11 @@ impl Keys {
             return Err(self.malformed(expected("rope_parameters", "an object", Some(parameters))));
         };
         let inner = Self { path: self.path.clone(), keys: keys.clone() };
-        inner.only("rope_type", "default", "default")?;
+        // Older folders call the type `type`.
+        for key in ["rope_type", "type"] {
+            inner.only(key, "default", "default")?;
+        }
+        inner.refuse("factor")?;
         inner.refuse("partial_rotary_factor")?;
         inner.positive("rope_theta", self.positive("rope_theta", 10_000.0)?)
     }

@@ -28,10 +28,11 @@ pub struct BertEmbedder {
 
 impl BertEmbedder {
     /// Loads the model and the tokenizer of a folder. If the files of sentence-transformers are there,
-    /// `sentence_bert_config.json` limits the length of a text, and `1_Pooling/config.json` must ask for the mean.
+    /// `sentence_bert_config.json` limits the length of a text, and `modules.json`, `1_Pooling/config.json` and
+    /// `config_sentence_transformers.json` may ask for nothing besides the mean, vectors of length one, and no prompt.
     ///
     /// # Errors
-    /// Returns an error when the folder has another architecture or pooling, or cannot be loaded.
+    /// Returns an error when the folder has another architecture or other modules, or cannot be loaded.
     pub fn load(
         folder: &Folder,
         weights: Weights,
@@ -47,7 +48,7 @@ impl BertEmbedder {
     /// Combines a model with the tokenizer of its folder.
     ///
     /// # Errors
-    /// Returns an error when the folder asks for another pooling, or its files cannot be read.
+    /// Returns an error when the folder asks for other modules, or its files cannot be read.
     pub fn new(folder: &Folder, model: Bert, device: &Device) -> Result<Self, PretrainedError> {
         let tokenizer = SentenceTokenizer::read(folder)?;
         Ok(Self { model, tokenizer, batch: 32, device: device.clone() })

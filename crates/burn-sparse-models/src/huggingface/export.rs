@@ -15,17 +15,9 @@ impl Folder {
     /// Tensors that the model does not use, such as BERT's pooler, are not written.
     ///
     /// # Errors
-    /// Returns an error when `out` is this folder or holds weights, or a file cannot be read or
-    /// written.
+    /// Returns an error when `out` is this folder or holds a model, or a file cannot be read or written.
     pub fn export(&self, checkpoint: &Checkpoint, out: &Path) -> Result<(), PretrainedError> {
-        // Old weights in the folder would be read instead of the new ones.
-        if out.join(SINGLE).exists() || out.join(INDEX).exists() {
-            let out = out.display();
-            return Err(PretrainedError::Input(format!(
-                "{out} already holds a model: choose another folder"
-            )));
-        }
-        self.copy_to(out)?;
+        self.create_copy(out)?;
         let shards = shard_names(self.files())?;
         let mut files = BTreeMap::<String, BTreeMap<_, _>>::new();
         let (mut weight_map, mut bytes) = (BTreeMap::new(), 0);

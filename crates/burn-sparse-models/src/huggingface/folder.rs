@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::files::Files;
 use super::names::{huggingface, ignored};
+use super::sentence_transformers::{MODULES, POOLING, PROMPTS, SENTENCE};
 use super::shards::{INDEX, SINGLE, Shards};
 use super::{ModelConfig, PretrainedError, Tokenizer};
 
@@ -32,19 +33,19 @@ pub enum Weights {
 pub(super) const COPIED: [&str; 10] = [
     CONFIG,
     TOKENIZER,
-    "tokenizer_config.json",
+    TOKENIZER_CONFIG,
     "special_tokens_map.json",
-    "generation_config.json",
-    "modules.json",
-    "config_sentence_transformers.json",
+    GENERATION,
+    MODULES,
+    PROMPTS,
     SENTENCE,
     POOLING,
     INDEX,
 ];
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
-const SENTENCE: &str = "sentence_bert_config.json";
-const POOLING: &str = "1_Pooling/config.json";
+pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const GENERATION: &str = "generation_config.json";
 
 impl Folder {
     /// Opens a folder, and reads its `config.json`. Given the folder of a run, opens the folder `model` in it.
@@ -197,11 +198,34 @@ impl Folder {
         Ok(folder.join(SINGLE))
     }
 
-    /// Checks that `folder`, which is to be written to, is not this folder under any name.
+    /// Creates a folder that holds no model yet, and copies the same files there as [`Self::copy_to`]: what an old model leaves
+    /// behind would change the new one.
     ///
     /// # Errors
-    /// Returns an error when `folder` is this folder.
-    pub fn refuse_itself(&self, folder: &Path) -> Result<(), PretrainedError> {
+    /// Returns the same errors as [`Self::copy_to`], and an error when `folder` holds a model.
+    pub fn create_copy(&self, folder: &Path) -> Result<PathBuf, PretrainedError> {
+        self.refuse_models(folder)?;
+        self.copy_to(folder)
+    }
+
+    /// Checks that [`Self::create_copy`] can write to `folder`, before the work whose result it is to hold.
+    ///
+    /// # Errors
+    /// Returns an error when `folder` is this folder under any name, holds a model, or cannot be created.
+    pub fn refuse_models(&self, folder: &Path) -> Result<(), PretrainedError> {
+        self.refuse_itself(folder)?;
+        if [CONFIG, SINGLE, INDEX].iter().any(|file| folder.join(file).exists()) {
+            let folder = folder.display();
+            return Err(PretrainedError::Input(format!(
+                "{folder} already holds a model: choose another folder"
+            )));
+        }
+        let failed = |source| PretrainedError::Write { path: folder.into(), source };
+        std::fs::create_dir_all(folder).map_err(failed)
+    }
+
+    /// Checks that `folder`, which is to be written to, is not this folder under any name.
+    fn refuse_itself(&self, folder: &Path) -> Result<(), PretrainedError> {
         match (folder.canonicalize(), self.path().canonicalize()) {
             (Ok(to), Ok(from)) if to == from => Err(PretrainedError::Input(format!(
                 "{} is the model's own folder: choose another one to write to",
@@ -214,7 +238,7 @@ impl Folder {
 
 impl Folder {
     /// Reads a JSON file of the folder; `Null` if there is none.
-    fn json(&self, file: &str) -> Result<Value, PretrainedError> {
+    pub(super) fn json(&self, file: &str) -> Result<Value, PretrainedError> {
         if !self.files.has(file) {
             return Ok(Value::Null);
         }
@@ -223,36 +247,18 @@ impl Folder {
         })
     }
 
-    /// Returns the tokens that end a text: `eos_token_id` of `config.json`.
+    /// Returns the tokens that end a text: `eos_token_id` of `generation_config.json`, or else of `config.json`.
     pub(super) fn end_tokens(&self) -> Result<Vec<u32>, PretrainedError> {
         let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
-        Ok(match &self.json(CONFIG)?["eos_token_id"] {
-            Value::Array(ids) => ids.iter().filter_map(id).collect(),
-            one => id(one).into_iter().collect(),
-        })
-    }
-
-    /// Returns the largest number of tokens in a sentence: the model's context, or the limit of
-    /// sentence-transformers if it is smaller.
-    pub(super) fn longest_sentence(&self) -> Result<usize, PretrainedError> {
-        let context = self.config.context();
-        let limit = self.json(SENTENCE)?["max_seq_length"].as_u64();
-        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).filter(|&limit| limit > 1);
-        Ok(limit.map_or(context, |limit| limit.min(context)))
-    }
-
-    /// Refuses a folder of sentence-transformers whose pooling is not the mean.
-    pub(super) fn refuse_other_pooling(&self) -> Result<(), PretrainedError> {
-        let Value::Object(keys) = self.json(POOLING)? else { return Ok(()) };
-        let chosen = |key: &&String| key.starts_with("pooling_mode_") && keys[*key] == true;
-        match keys.keys().find(|key| chosen(key) && *key != "pooling_mode_mean_tokens") {
-            None => Ok(()),
-            Some(other) => Err(PretrainedError::Unsupported {
-                path: self.files.path(POOLING),
-                key: "pooling_mode",
-                found: other.clone(),
-                supported: "pooling_mode_mean_tokens",
-            }),
+        for file in [GENERATION, CONFIG] {
+            let ids: Vec<u32> = match &self.json(file)?["eos_token_id"] {
+                Value::Array(ids) => ids.iter().filter_map(id).collect(),
+                one => id(one).into_iter().collect(),
+            };
+            if !ids.is_empty() {
+                return Ok(ids);
+            }
         }
+        Ok(Vec::new())
     }
 }

@@ -193,7 +193,7 @@ impl CausalLm {
             }
             ended = now;
             tokens.push(token);
-            let all = self.tokenizer.decode(&tokens)?;
+            let all = self.continuation(&prompt, &tokens)?;
             // A character of several tokens is complete only with the last of them.
             if all.len() > text.len() && !all.ends_with('\u{fffd}') && all.starts_with(&text) {
                 on_text(&all[text.len()..]);
@@ -202,13 +202,25 @@ impl CausalLm {
             input = self.tensor(&[token]);
         }
         let decode = (ended - started).saturating_sub(prefill);
-        let all = self.tokenizer.decode(&tokens)?;
+        let all = self.continuation(&prompt, &tokens)?;
         // Emits text that was held back as incomplete.
         if let Some(rest) = all.strip_prefix(&text).filter(|rest| !rest.is_empty()) {
             on_text(rest);
         }
         let text = all;
         Ok(Generated { text, tokens, prompt: prompt.len(), prefill, decode })
+    }
+
+    /// Returns the text of tokens that follow a prompt. Decoders remove a space that begins a text, so the prompt's last token is
+    /// decoded with them.
+    fn continuation(&self, prompt: &[u32], tokens: &[u32]) -> Result<String, PretrainedError> {
+        let last = &prompt[prompt.len().saturating_sub(1)..];
+        let both = self.tokenizer.decode(&[last, tokens].concat())?;
+        match both.strip_prefix(&self.tokenizer.decode(last)?) {
+            Some(text) => Ok(text.into()),
+            // The prompt ends within a character.
+            None => self.tokenizer.decode(tokens),
+        }
     }
 
     /// Returns an error if there are no tokens, one is outside of the vocabulary, or they leave no room for `more`.

@@ -16,6 +16,7 @@ mod generator;
 mod hub;
 mod names;
 mod sentence_tokenizer;
+mod sentence_transformers;
 mod shards;
 mod token_batch;
 mod tokenizer;

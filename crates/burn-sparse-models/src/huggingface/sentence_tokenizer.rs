@@ -5,16 +5,22 @@ use super::{Folder, PretrainedError, Tokenizer};
 pub struct SentenceTokenizer {
     tokenizer: Tokenizer,
     context: usize,
+    lowers_case: bool,
 }
 
 impl SentenceTokenizer {
     /// Reads the tokenizer of a folder.
     ///
     /// # Errors
-    /// Returns an error when the folder asks for a pooling other than the mean, or its files cannot be read.
+    /// Returns an error when the files of sentence-transformers ask for more than an encoder, the mean and vectors of length
+    /// one, or cannot be read.
     pub fn read(folder: &Folder) -> Result<Self, PretrainedError> {
-        folder.refuse_other_pooling()?;
-        Ok(Self { tokenizer: folder.tokenizer()?, context: folder.longest_sentence()? })
+        folder.refuse_other_modules()?;
+        Ok(Self {
+            tokenizer: folder.tokenizer()?,
+            context: folder.longest_sentence()?,
+            lowers_case: folder.lowers_case()?,
+        })
     }
 
     /// Returns the tokens of a text, truncated to the model's limit; the last token, which ends a text, is kept.
@@ -22,7 +28,10 @@ impl SentenceTokenizer {
     /// # Errors
     /// Returns an error when the tokenizer cannot process the text, or finds no tokens in it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, PretrainedError> {
-        let mut tokens = self.tokenizer.encode(text)?;
+        let mut tokens = match self.lowers_case {
+            true => self.tokenizer.encode(&text.to_lowercase())?,
+            false => self.tokenizer.encode(text)?,
+        };
         if let Some(&end) = tokens.last()
             && tokens.len() > self.context
         {

@@ -20,8 +20,9 @@ use crate::{Pattern, PatternError};
 
 impl PackedFile {
     /// Reads a file in pieces and checks everything in it: lengths, ids, orders, patterns, mask hashes.
-    /// The arrays take no more memory than the size of the file, or twice that for two-byte values;
-    /// parsing the JSON header takes several times its length.
+    /// The arrays take no more memory than the size of the file, or twice that for two-byte values, four and eight times for
+    /// integers of 8 and 4 bits; scaling the integers of a packed weight takes 12 more bytes for each of its values. Parsing the
+    /// JSON header takes several times its length.
     ///
     /// # Errors
     /// Returns an error that names the tensor, and what was expected and found.
@@ -105,6 +106,10 @@ fn entry<S: Source>(
             return Err(FormatError::tensor(tensors.name, reason));
         };
         let count = shape.iter().try_fold(1_usize, |all, &size| all.checked_mul(size));
+        if count == Some(0) {
+            let reason = format!("its description has scales, but {shape:?} has no values");
+            return Err(FormatError::tensor(tensors.name, reason));
+        }
         let mut values = tensors.integers(found, tensors.name, count.unwrap_or(usize::MAX))?;
         let size = (rows, values.len() / rows.max(1));
         let scales = DenseScales { axis, scales: tensors.scales(size, false)? };

@@ -32,9 +32,11 @@ impl Scales {
     /// Creates scales `[rows, ⌈cols / block⌉]`; for integers in 8 bits, all columns are one block.
     ///
     /// # Panics
-    /// Panics if blocks are empty, or the number of scales is not a multiple of the number of blocks.
+    /// Panics if blocks are empty, the number of scales is not a multiple of the number of blocks, or integers in 8 bits have
+    /// several blocks.
     pub fn new(integers: Integers, cols: usize, block: usize, values: Vec<f32>) -> Self {
         let blocks = cols.div_ceil(block).max(1);
+        assert!(blocks == 1 || integers == Integers::Int4, "{blocks} blocks of 8-bit integers");
         assert!(values.len().is_multiple_of(blocks), "{} scales of {blocks} blocks", values.len());
         Self { integers, block, blocks, values }
     }

@@ -27,7 +27,11 @@ impl Pattern {
     ) -> Result<usize, PatternError> {
         crate::shape::check_shape(rows, cols)?;
         self.validate()?;
-        let kept = self.unit(rows, cols).target(sparsity)?;
+        let kept = match *self {
+            // Runs keep several weights of a row at once.
+            Self::Hinm { keep, .. } => keep,
+            _ => self.unit(rows, cols).target(sparsity)?,
+        };
         let kept = match *self {
             Self::Unstructured {} => kept,
             Self::Balanced { block } | Self::NOfM { of: block, .. } => {

@@ -57,7 +57,7 @@ pub struct PrunedFolder {
 /// is called after each weight that is calibrated, and after each block that is reconstructed.
 ///
 /// # Errors
-/// Returns an error when the folder cannot be loaded or is `out`, the rule does not fit its model, the calibration texts
+/// Returns an error when the folder cannot be loaded or is `out`, `out` holds a model, the rule does not fit its model, the calibration texts
 /// cannot be read, or the result cannot be written.
 pub fn prune_folder(
     folder: &Folder,
@@ -106,7 +106,7 @@ fn write(
     on_step: impl FnMut(CalibrationStep<'_>),
 ) -> Result<PrunedFolder, Box<dyn std::error::Error>> {
     // Before the work.
-    folder.refuse_itself(out)?;
+    folder.refuse_models(out)?;
     let device = Device::flex();
     let pruned = match folder.config() {
         ModelConfig::Bert(config) => {
@@ -129,7 +129,7 @@ fn write(
         }
         _ => return Err("no such architecture can be pruned".into()),
     };
-    let weights = folder.copy_to(out)?;
+    let weights = folder.create_copy(out)?;
     pruned.checkpoint.write(weights, Format::Packed)?;
     Ok(pruned)
 }

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use burn_sparse::prune::ConfigError;
+use burn_sparse::calibrate::CalibrateError;
+use burn_sparse::prune::{ConfigError, PlanError};
 use thiserror::Error;
 
 /// Malformed recipe.
@@ -36,6 +37,12 @@ pub enum RecipeError {
     /// A `[[prune]]` table that no model could satisfy.
     #[error("recipe, {0}")]
     Prune(#[from] ConfigError),
+    /// A plan that does not fit the model.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A plan that calibration cannot follow.
+    #[error("recipe, table `calibrate`: {0}")]
+    Calibrate(#[from] CalibrateError),
     /// Command-line override that is not `key=value`.
     #[error("--set {text}: expected key=value, as in train.batch_size=64 or prune.sparsity=0.9")]
     Override {

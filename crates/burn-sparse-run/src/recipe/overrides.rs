@@ -13,7 +13,11 @@ pub(crate) fn apply(text: &str, sets: &[String]) -> Result<String, RecipeError> 
         if path.iter().any(|part| part.is_empty()) {
             return Err(malformed());
         }
-        put(&mut table, &path, &parse(value.trim())).ok_or_else(malformed)?;
+        let nothing = || RecipeError::value(path[0], format!("is empty, so --set {set} changes nothing"));
+        match put(&mut table, &path, &parse(value.trim())).ok_or_else(malformed)? {
+            0 => return Err(nothing()),
+            _ => {}
+        }
     }
     Ok(table.to_string())
 }
@@ -25,16 +29,17 @@ fn parse(text: &str) -> Value {
     parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.into()))
 }
 
-fn put(table: &mut Table, path: &[&str], value: &Value) -> Option<()> {
+/// Sets a key in a table, or in all tables of an array, and returns in how many; `None` if the path leads through another value.
+fn put(table: &mut Table, path: &[&str], value: &Value) -> Option<usize> {
     let (first, rest) = path.split_first()?;
     if rest.is_empty() {
         table.insert((*first).into(), value.clone());
-        return Some(());
+        return Some(1);
     }
     match table.entry(*first).or_insert_with(|| Value::Table(Table::new())) {
         Value::Table(inner) => put(inner, rest, value),
-        Value::Array(tables) => tables.iter_mut().try_for_each(|inner| match inner {
-            Value::Table(inner) => put(inner, rest, value),
+        Value::Array(tables) => tables.iter_mut().try_fold(0, |count, inner| match inner {
+            Value::Table(inner) => Some(count + put(inner, rest, value)?),
             _ => None,
         }),
         _ => None,

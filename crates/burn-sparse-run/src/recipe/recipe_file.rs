@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use burn::module::Module;
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::prune::{Horizon, Plan, PlanError, PruneConfig, Pruning};
+use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning};
 use serde::{Deserialize, Serialize};
 
 use super::{After, Calibrate, DataConfig, RecipeError, TrainConfig, overrides};
@@ -143,9 +143,13 @@ impl Recipe {
     /// Plans the pruning of a model, for epochs of `steps_per_epoch` optimizer steps.
     ///
     /// # Errors
-    /// Returns the same errors as [`Plan::new`].
-    pub fn plan<M: Module>(&self, model: &M, steps_per_epoch: usize) -> Result<Plan, PlanError> {
-        Plan::new(self.pruning(), model, self.horizon(steps_per_epoch))
+    /// Returns the same errors as [`Plan::new`], and as [`Plan::check_calibration`] if the recipe calibrates.
+    pub fn plan<M: Module>(&self, model: &M, steps_per_epoch: usize) -> Result<Plan, RecipeError> {
+        let plan = Plan::new(self.pruning(), model, self.horizon(steps_per_epoch))?;
+        if let Some(calibrate) = &self.calibrate {
+            plan.check_calibration(&calibrate.config())?;
+        }
+        Ok(plan)
     }
 
     fn validate(&self) -> Result<(), RecipeError> {

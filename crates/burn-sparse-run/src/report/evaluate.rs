@@ -7,17 +7,17 @@ use crate::recipe::Recipe;
 use crate::run::RunError;
 use crate::{Metric, Task, TaskVisitor, with_task};
 
-/// Evaluates a checkpoint on its task's test data.
+/// Evaluates a checkpoint on the test data of its recipe's task.
 ///
 /// # Errors
-/// Returns an error if the checkpoint is of no known task or does not fit it, or if the data cannot be loaded.
+/// Returns an error if the task is unknown or the checkpoint does not fit it, or if the data cannot be loaded.
 pub fn evaluate(
     checkpoint: &Checkpoint,
+    recipe: &Recipe,
     data_dir: Option<&Path>,
     device: &Device,
 ) -> Result<Metric, RunError> {
-    let recipe = Recipe::of(checkpoint)?.ok_or(RunError::NoRecipe)?;
-    with_task(&recipe, Evaluate { checkpoint, data_dir, device, seed: recipe.seed })?
+    with_task(recipe, Evaluate { checkpoint, data_dir, device, seed: recipe.seed })?
 }
 
 struct Evaluate<'a> {

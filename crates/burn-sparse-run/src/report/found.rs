@@ -42,6 +42,8 @@ pub struct Run {
     pub bytes: u64,
     /// Its checkpoint.
     pub checkpoint: Checkpoint,
+    /// Its recipe, with the run's own copy of a pretrained model.
+    pub recipe: Recipe,
 }
 
 /// Finds the finished runs of a folder: its own run, or those of a sweep. Skips unfinished runs.
@@ -102,6 +104,7 @@ fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
         calibration: folder.calibration(),
         bytes,
         checkpoint,
+        recipe: folder.with_own_model(recipe),
     }))
 }
 

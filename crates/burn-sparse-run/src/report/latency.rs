@@ -34,19 +34,19 @@ pub struct Alone {
     pub row: BenchRow,
 }
 
-/// Measures a checkpoint's model on test data, alternating dense and packed runs.
+/// Measures a checkpoint's model on the test data of its recipe's task, alternating dense and packed runs.
 ///
 /// # Errors
-/// Returns an error if the checkpoint is of no known task or does not fit it, if the data cannot be loaded, or if a
+/// Returns an error if the task is unknown or the checkpoint does not fit it, if the data cannot be loaded, or if a
 /// packed layer does not compute the same as the dense one.
 pub fn measure(
     checkpoint: &Checkpoint,
+    recipe: &Recipe,
     data_dir: Option<&Path>,
     batches: &[usize],
     device: &Device,
 ) -> Result<Measured, RunError> {
-    let recipe = Recipe::of(checkpoint)?.ok_or(RunError::NoRecipe)?;
-    with_task(&recipe, Measure { checkpoint, data_dir, batches, device, seed: recipe.seed })?
+    with_task(recipe, Measure { checkpoint, data_dir, batches, device, seed: recipe.seed })?
 }
 
 struct Measure<'a> {

@@ -31,6 +31,21 @@ impl RunFolder {
         Self { path: path.into() }
     }
 
+    /// Refers to the folder of a checkpoint's file.
+    pub fn of(checkpoint: &Path) -> Self {
+        Self::new(checkpoint.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Returns the recipe with the run's own copy of a pretrained model in place of the one that it started from, which may have
+    /// moved since; unchanged if there is no copy.
+    #[must_use]
+    pub fn with_own_model(&self, mut recipe: Recipe) -> Recipe {
+        if recipe.model.is_some() && self.model().join("config.json").exists() {
+            recipe.model = Some(self.model());
+        }
+        recipe
+    }
+
     /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -122,6 +137,10 @@ impl RunFolder {
         let lock = self.lock()?;
         if self.is_begun() {
             return Err(RunError::Occupied { folder: self.path.clone() });
+        }
+        if recipe.model.is_some() && self.model().exists() {
+            let reason = "is there already, and the run would overwrite it: choose another --run-dir";
+            return Err(fail(&self.model(), reason));
         }
         match initial {
             Some(initial) => initial.write(self.initial_file(), Format::Packed)?,

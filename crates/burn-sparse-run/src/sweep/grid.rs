@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use burn_sparse::pattern::Pattern;
 
 use crate::recipe::{After, Recipe, RecipeError, TrainConfig};
@@ -59,6 +61,11 @@ impl Sweep {
     /// Returns every cell of the grid, checked.
     pub(super) fn cells(&self) -> Result<Vec<Cell>, RecipeError> {
         let mut cells = Vec::new();
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.methods.iter().find(|method| !names.insert(&method.name)) {
+            let reason = format!("is the name of two methods: {}", twice.name);
+            return Err(RecipeError::value("--method", reason));
+        }
         for method in &self.methods {
             for &pattern in &self.patterns {
                 for target in self.targets(pattern) {

@@ -78,7 +78,7 @@ impl Task for CausalLmTask {
         let read = |file: &Path, least: usize| read(&tokenizer, folder, file, least);
         let train = match &self.data.text {
             Some(text) => read(text, self.data.length + 1)?,
-            // Only a run that trains needs a training text.
+            // Only a run that trains or calibrates needs a training text.
             None => Vec::new(),
         };
         Ok(LanguageData { train, test: read(&self.data.test, self.data.context)? })
@@ -99,8 +99,8 @@ impl Task for CausalLmTask {
     fn check(&self, recipe: &Recipe) -> Result<(), TaskError> {
         let key = |key, reason| TaskError::Key { key, task: self.name().into(), reason };
         let trains = recipe.train.dense_epochs + recipe.train.prune_epochs > 0;
-        if trains && self.data.text.is_none() {
-            return Err(key("data.text", "trains on a text: name one"));
+        if (trains || recipe.calibrate.is_some()) && self.data.text.is_none() {
+            return Err(key("data.text", "trains and calibrates on a text: name one"));
         }
         match [("data.length", self.data.length), ("data.context", self.data.context)]
             .into_iter()

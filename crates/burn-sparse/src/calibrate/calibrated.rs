@@ -20,7 +20,7 @@ pub struct CalibratedWeight {
     /// Number of input vectors that were recorded: tokens, or windows of images.
     pub tokens: usize,
     /// Root mean square error of the layer's outputs with the mask alone, relative to the root mean square of the outputs that
-    /// the repair aims at. Outputs of a layer with a bias are centered.
+    /// the repair aims at. Outputs of a layer whose bias is repaired are centered.
     pub error_masked: f64,
     /// The same with the resulting weights.
     pub error: f64,

@@ -83,7 +83,8 @@ impl Task<'_> {
     /// least-squares solution of `Vᵀ x ≈ Wᵀ (s y + (1 - s) x)` is `V = W + s (H + λI)⁻¹ E x (y - x)ᵀ W`.
     fn target(&self, moments: &Moments, damped: &Damped) -> Mat<f64> {
         let share = self.config.toward_dense();
-        let Some(away) = moments.dense.as_ref().filter(|_| self.config.needs_dense()) else {
+        // Without repair, reconstruction starts from the layer's own weights.
+        let Some(away) = moments.dense.as_ref().filter(|_| self.config.repair()) else {
             return self.weights.clone();
         };
         let mut moved = &away.second * &self.weights;

@@ -20,6 +20,7 @@ use super::{
     Blocks, CalibrateConfig, CalibrateError, Calibrated, CalibratedWeight, CalibrationStep,
 };
 use crate::prune::{Plan, PlannedWeight};
+use crate::train::refuse_other_shapes;
 
 impl Plan {
     /// Prunes a model in one shot by the inputs that its layers get from `batches`, and repairs the kept weights.
@@ -27,7 +28,7 @@ impl Plan {
     /// Layers are pruned in the order of the forward pass, each using the outputs of the pruned layers before it. `H`, the mean
     /// of `x xᵀ` over the inputs `x` of a layer, is summed in `f64`; weights are ranked, the scores are projected onto the
     /// pattern, and kept weights take the values of least squares, `H[K, K]⁻¹ H[K, :] w` (see [`CalibrateConfig`]). Layers with
-    /// a bias use the covariance instead of `H`, and their bias compensates for the means.
+    /// a bias that are repaired use the covariance instead of `H`, and their bias compensates for the means.
     ///
     /// Runs every block once for each distinct input of its layers, up to that input, and once more for the input of the next
     /// block. If the repair aims at the dense outputs, runs the dense block once, or more often if its inputs exceed 1 GiB.
@@ -50,11 +51,8 @@ impl Plan {
         config: &CalibrateConfig,
         mut on_step: impl FnMut(CalibrationStep<'_>),
     ) -> Result<Calibrated, CalibrateError> {
-        config.validate()?;
-        self.refuse_ramps()?;
-        if config.values().is_some() {
-            self.refuse_convolutions()?;
-        }
+        self.check_calibration(config)?;
+        refuse_other_shapes(self, model)?;
         let first = batches.first().ok_or(CalibrateError::NoInputs)?;
         let sites = sites(self, model, blocks, first)?;
         let mut walk = Walk {
@@ -97,6 +95,20 @@ impl Plan {
         Ok(found)
     }
 
+    /// Checks what [`Self::calibrate`] can refuse without a model.
+    ///
+    /// # Errors
+    /// Returns an error when the configuration is out of range, a weight has a ramp or a global distribution, or a convolution
+    /// would be rounded to integers.
+    pub fn check_calibration(&self, config: &CalibrateConfig) -> Result<(), CalibrateError> {
+        config.validate()?;
+        self.refuse_ramps()?;
+        match config.values() {
+            Some(_) => self.refuse_convolutions(),
+            None => Ok(()),
+        }
+    }
+
     fn refuse_convolutions(&self) -> Result<(), CalibrateError> {
         let convolution = |weight: &&PlannedWeight| matches!(weight.view, View::Conv { .. });
         match self.weights.iter().find(convolution) {
@@ -128,7 +140,8 @@ impl Plan {
         on_step: &mut impl FnMut(CalibrationStep<'_>),
     ) -> Result<BTreeMap<String, Vec<f32>>, CalibrateError> {
         let started = Instant::now();
-        let moments = gram.moments(site.bias);
+        // Only a repaired bias absorbs the means of the inputs.
+        let moments = gram.moments(site.bias && walk.config.repair());
         let damped = self.factor(site, &moments, walk.config)?;
         let mut shared = started.elapsed().as_secs_f64();
         let mut values = BTreeMap::new();

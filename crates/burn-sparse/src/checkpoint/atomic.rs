@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Writes a file under a temporary name, syncs it, and renames it: at every moment the path holds the whole old file or the
-/// whole new one.
+/// whole new one. A link stays one, and a device or pipe is written to directly.
 ///
 /// # Errors
 /// Returns an error when the file cannot be written; an existing file is left intact.
@@ -19,7 +19,17 @@ pub fn replace_atomically(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
+    // Follows links, as ordinary writing does.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.into());
+    if path.exists() && !path.is_file() {
+        // A device or a pipe has no content to protect. Opening a folder fails.
+        return fill(&mut File::options().write(true).open(path)?);
+    }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let reason = format!("there is no folder {}", folder.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+    }
     let mut file = builder().tempfile_in(folder)?;
     fill(file.as_file_mut())?;
     file.as_file().sync_all()?;

@@ -196,24 +196,30 @@ impl Checkpoint {
 
     fn with_float(mut self, float: FloatType) -> Result<Self, CheckpointError> {
         for (name, entry) in &mut self.entries {
-            let (old, values) = match entry {
-                Entry::Dense { float, values, scales, .. } => {
-                    *scales = None;
-                    (float, values.as_slice())
-                }
-                Entry::Packed(PackedEntry { float, packed, scales, .. }) => {
-                    *scales = None;
-                    (float, packed.values())
-                }
+            let values = match entry {
+                Entry::Dense { values, .. } => values.as_slice(),
+                Entry::Packed(PackedEntry { packed, .. }) => packed.values(),
+            };
+            let round = |value: f32| {
+                let mut rounded = [0.0];
+                float.decode(&float.encode(&[value]), &mut rounded);
+                rounded[0]
             };
             let largest =
                 values.iter().filter(|v| v.is_finite()).fold(0.0_f32, |m, v| m.max(v.abs()));
-            let mut rounded = [0.0];
-            float.decode(&float.encode(&[largest]), &mut rounded);
-            if !rounded[0].is_finite() {
+            if !round(largest).is_finite() {
                 return Err(CheckpointError::Range { name: name.clone(), value: largest, float });
             }
-            *old = float;
+            match entry {
+                Entry::Dense { float: old, values, scales, .. } => {
+                    values.iter_mut().for_each(|value| *value = round(*value));
+                    (*old, *scales) = (float, None);
+                }
+                Entry::Packed(PackedEntry { float: old, packed, scales, .. }) => {
+                    packed.map_values(|_, _, value| round(value));
+                    (*old, *scales) = (float, None);
+                }
+            }
         }
         Ok(self)
     }

@@ -1,8 +1,9 @@
 //! Averages gradients over ranks, as one flat array that is summed piece by piece.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, TensorData};
 
@@ -71,11 +72,14 @@ struct Present<'a> {
     /// Hash of their shapes.
     shapes: DefaultHasher,
     found: Vec<u8>,
+    /// Parameters that were visited, which may be under several paths.
+    seen: BTreeSet<ParamId>,
 }
 
 impl<'a> Present<'a> {
     fn new(grads: &'a GradientsParams) -> Self {
-        Self { grads, elements: 0, shapes: DefaultHasher::new(), found: Vec::new() }
+        let (shapes, seen) = (DefaultHasher::new(), BTreeSet::new());
+        Self { grads, elements: 0, shapes, found: Vec::new(), seen }
     }
 }
 
@@ -84,7 +88,8 @@ impl ModuleVisitor for Present<'_> {
         let shape = param.base().shape();
         self.elements += shape.num_elements();
         shape.as_slice().hash(&mut self.shapes);
-        self.found.push(u8::from(self.grads.get::<D>(param.id).is_some()));
+        let is_new = self.seen.insert(param.id);
+        self.found.push(u8::from(is_new && self.grads.get::<D>(param.id).is_some()));
     }
 }
 

@@ -36,9 +36,19 @@ impl LinearConfig {
     /// Initializes a [`Linear`] layer.
     pub fn init(&self, device: &Device) -> Linear {
         let Self { d_input, d_output, bias, ref initializer, layout } = *self;
-        burn::nn::LinearConfig { d_input, d_output, bias, initializer: initializer.clone(), layout }
-            .init(device)
-            .into()
+        let layer = burn::nn::LinearConfig {
+            d_input,
+            d_output,
+            bias,
+            initializer: initializer.clone(),
+            layout,
+        }
+        .init(device);
+        if matches!(layout, LinearLayout::Col) {
+            // Until it is initialized, a parameter reports the shape in which Burn stores it, which is the transposed one here.
+            layer.weight.val();
+        }
+        layer.into()
     }
 }
 

@@ -61,13 +61,15 @@ pub(crate) fn runs_in_bytes(entry: &Entry, device: &Device) -> bool {
 /// moving their pixels takes more time than fewer bits save.
 fn view_in_bytes(entry: &Entry) -> Option<Cow<'_, View>> {
     match entry {
-        Entry::Dense { shape, scales: Some(scales), .. } => match (scales.axis, shape.as_slice()) {
-            (1, &[cols, rows]) => Some(Cow::Owned(View::Linear { rows, cols })),
-            (0, &[rows, channels]) => {
-                Some(Cow::Owned(View::Conv { rows, channels, kernel: Vec::new() }))
+        Entry::Dense { layer, shape, scales: Some(scales), .. } => {
+            match (layer.as_str(), scales.axis, shape.as_slice()) {
+                ("Linear", 1, &[cols, rows]) => Some(Cow::Owned(View::Linear { rows, cols })),
+                ("Embedding", 0, &[rows, channels]) => {
+                    Some(Cow::Owned(View::Conv { rows, channels, kernel: Vec::new() }))
+                }
+                _ => None,
             }
-            _ => None,
-        },
+        }
         Entry::Packed(PackedEntry {
             view: view @ View::Linear { .. }, scales: Some(_), ..
         }) => Some(Cow::Borrowed(view)),

@@ -29,6 +29,14 @@ pub enum OneShotError {
         /// The value.
         found: f64,
     },
+    /// The cap of a global distribution does not allow the sparsity.
+    #[error("cap is {found}, expected {sparsity} or more, and below 1")]
+    Cap {
+        /// The cap.
+        found: f64,
+        /// The sparsity.
+        sparsity: f64,
+    },
     /// The input is not a safetensors file.
     #[error("{} is no complete safetensors file: {reason}", path.display())]
     Safetensors {

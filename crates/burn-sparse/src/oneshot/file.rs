@@ -28,6 +28,9 @@ pub fn prune_file(
     if !(task.sparsity > 0.0 && task.sparsity < 1.0) {
         return Err(OneShotError::Sparsity { found: task.sparsity });
     }
+    if task.distribution == Distribution::Global && !(task.cap < 1.0 && task.cap >= task.sparsity) {
+        return Err(OneShotError::Cap { found: task.cap, sparsity: task.sparsity });
+    }
     let file = open(input)?;
     let globs = globs(&task.include)?;
     let tensors = file.tensors();

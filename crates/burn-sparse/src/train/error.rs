@@ -23,6 +23,30 @@ pub enum TrainError {
         /// Path of the parameter.
         name: String,
     },
+    /// A parameter of another shape than the planned one.
+    #[error("parameter {name} is {found:?}, the plan is for {expected:?}: it belongs to another model")]
+    Shape {
+        /// Path of the parameter.
+        name: String,
+        /// Planned shape, as the layer stores it.
+        expected: Vec<usize>,
+        /// Its shape.
+        found: Vec<usize>,
+    },
+    /// A weight that is NaN or infinite.
+    #[error("parameter {name}, step {step}: weight {found} in row {row}, column {col}")]
+    NotFinite {
+        /// Path of the parameter.
+        name: String,
+        /// Optimizer steps since pruning started.
+        step: usize,
+        /// Row of its matrix.
+        row: usize,
+        /// Column of its matrix.
+        col: usize,
+        /// The weight.
+        found: f32,
+    },
     /// The ramp has not reached its end.
     #[error("pruning is at step {step}, but the ramp ends at step {end}: train on, then finish")]
     Unfinished {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use burn_sparse_pattern::format::View;
-use burn_sparse_pattern::{Mask, Pattern, PatternError, RowOrder};
+use burn_sparse_pattern::{Mask, Pattern, RowOrder};
 
 use super::TrainError;
 use super::state::WeightState;
@@ -105,8 +105,7 @@ pub(super) fn refuse_non_finite(
         let cols = planned.view.cols();
         if let Some(at) = matrix.iter().position(|value| !value.is_finite()) {
             let (row, col, found) = (at / cols, at % cols, matrix[at]);
-            let source = PatternError::Score { row, col, found };
-            return Err(TrainError::Pattern { name: planned.name.clone(), step, source });
+            return Err(TrainError::NotFinite { name: planned.name.clone(), step, row, col, found });
         }
     }
     Ok(())

@@ -64,8 +64,11 @@ pub(super) fn edited<M: Module>(
     if record.is_empty() {
         return Ok(optimizer.clone());
     }
-    let names: BTreeMap<ParamId, String> =
-        parameters(module).into_iter().map(|p| (p.id, p.name)).collect();
+    let mut names: BTreeMap<ParamId, String> = BTreeMap::new();
+    for parameter in parameters(module) {
+        // Plans name the first path of a parameter that has several.
+        names.entry(parameter.id).or_insert(parameter.name);
+    }
     let reader = Reader::from_bytes(record.into_bytes()?)?;
     let (scalars, metadata) = (reader.scalars().clone(), reader.metadata().clone());
     let mut tensors = Vec::new();

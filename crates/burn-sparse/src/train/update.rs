@@ -157,6 +157,8 @@ impl<'a> Update<'a> {
                     Pattern::Hinm { keep, of, .. } if step == weight.schedule.end => {
                         wish.max(1.0 - keep as f64 / of as f64)
                     }
+                    // Rounding may have dropped more than this share already, and nothing comes back.
+                    _ if weight.regrow == Regrow::Never => wish.max(self.dropped(weight)?),
                     _ => wish,
                 };
                 let nearest = weight.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
@@ -165,6 +167,13 @@ impl<'a> Update<'a> {
             }
         }
         Ok(sparsities)
+    }
+
+    /// Returns the share of a weight that its mask drops.
+    fn dropped(&self, weight: &PlannedWeight) -> Result<f64, TrainError> {
+        let keep = &self.state(weight)?.keep;
+        let dropped = keep.iter().filter(|&&kept| kept == 0).count();
+        Ok(dropped as f64 / keep.len().max(1) as f64)
     }
 
     /// Scores a weight, in the order its layer stores it.

@@ -103,6 +103,8 @@ unsafe fn rounded<D: Dots>(x: &[f32], to: *mut u8) -> f32 {
     unsafe {
         let largest = largest::<D::Floats>(x);
         let inverse = if largest > 0.0 { MOST as f32 / largest } else { 0.0 };
+        // Inputs below 4e-37 have no inverse that is finite, and are as good as zero.
+        let inverse = if inverse.is_finite() { inverse } else { 0.0 };
         let whole = x.len() / TILE_ROWS * TILE_ROWS;
         for at in (0..whole).step_by(TILE_ROWS) {
             D::quantize(x.as_ptr().add(at), inverse, to.add(at));

@@ -20,8 +20,10 @@ impl ByteWeight {
     pub fn dense_row(&self, row: usize, to: &mut Vec<f32>) {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         assert!(self.form == Form::Dense, "a row of a pruned weight");
-        let (strip, lane) = (row / TILE_ROWS, row % TILE_ROWS);
-        let unit = self.units[strip / 2];
+        // Rows are in order, but those of a stacked part begin with a strip of their own.
+        let place = self.places.get(row).map_or(row, |&place| place as usize);
+        let (strip, lane) = (place / TILE_ROWS, place % TILE_ROWS);
+        let unit = self.units[self.units.partition_point(|unit| unit.strip <= strip) - 1];
         let first = unit.first + strip - unit.strip;
         to.extend((0..self.cols).map(|col| {
             let (at, place) = (first + col / QUAD * unit.strips, lane * QUAD + col % QUAD);

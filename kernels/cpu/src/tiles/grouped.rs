@@ -138,7 +138,7 @@ impl<I: TileRows> Pass<'_, I> {
                 if V::IS_F32 {
                     S::prefetch(weights.wrapping_add(PASS * self.vector));
                 }
-                weights = weights.add(self.vector);
+                weights = weights.wrapping_add(self.vector);
             }
             for i in 0..ROWS {
                 for j in 0..VECTORS {

@@ -96,8 +96,8 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                             let x = xt.add(b * block * width);
                             let last = if b + 1 == blocks { per_row } else { (b + 1) * kept };
                             let entry = (b - from) * kept * TILE_ROWS + at;
-                            let mut values = values.add(entry);
-                            let mut index = in_block.as_ptr().add(entry);
+                            let mut values = values.wrapping_add(entry);
+                            let mut index = in_block.as_ptr().wrapping_add(entry);
                             for _ in b * kept..last {
                                 if V::IS_F32 {
                                     S::prefetch(values.wrapping_add(ahead));
@@ -112,8 +112,8 @@ unsafe fn chunks<S: Simd, V: Value, const ROWS: usize, const VECTORS: usize>(
                                     column as usize
                                 };
                                 add::<S, ROWS, VECTORS>(&mut sums, values, x, column);
-                                values = values.add(TILE_ROWS);
-                                index = index.add(TILE_ROWS);
+                                values = values.wrapping_add(TILE_ROWS);
+                                index = index.wrapping_add(TILE_ROWS);
                             }
                         }
                         for i in 0..ROWS {

@@ -123,17 +123,17 @@ impl<V: Value> Decode<'_, V> {
                 // `columns.len() · vector` floats, and these are whole vectors of them.
                 unsafe {
                     let mut sums = [[[S::zero(); U]; T]; CHAINS];
-                    let mut values = values.add(lane);
+                    let mut values = values.wrapping_add(lane);
                     let mut chunks = columns.chunks_exact(CHAINS);
                     for chunk in &mut chunks {
                         for (chain, &column) in chunk.iter().enumerate() {
                             self.column::<S, T, U>(column, values, &mut sums[chain]);
-                            values = values.add(self.vector);
+                            values = values.wrapping_add(self.vector);
                         }
                     }
                     for &column in chunks.remainder() {
                         self.column::<S, T, U>(column, values, &mut sums[0]);
-                        values = values.add(self.vector);
+                        values = values.wrapping_add(self.vector);
                     }
                     let rows = &rows[lane..rows.len().min(lane + U * S::LANES)];
                     let bias = self.bias(rows);

@@ -21,7 +21,7 @@ pub(crate) struct SweepArguments {
     #[arg(long = "method", value_name = "NAME:KEY=VALUE;...", value_parser = method)]
     pub(crate) methods: Vec<Method>,
     /// Number of seeds, counted from the recipe's.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000), conflicts_with = "per_weight")]
     pub(crate) seeds: u64,
     /// Train a part of the runs, every n-th from the i-th on, as in 2/3. Shards share a folder, or have separate folders
     /// that are merged into one; the last, or the sweep without this option, collates.

@@ -13,6 +13,7 @@ use super::journal::Journal;
 use super::masked::AttachMasks;
 use super::masks::{self, MaskSummary};
 use super::packing::PackedWeights;
+use super::shapes::refuse_other_shapes;
 use super::state::{Change, apply};
 use super::update::{Evidence, update};
 use super::{Compute, MaskUpdateStats, Pruned, Scorer, TrainError};
@@ -91,6 +92,7 @@ impl Plan {
 
 impl<M: Module> Sparse<M> {
     fn new(model: M, plan: Plan) -> Result<Self, TrainError> {
+        refuse_other_shapes(&plan, &model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let inner = model.apply_reparameterization(AttachMasks { weights: &plan.weights });
         let mut journal = Journal::default();
