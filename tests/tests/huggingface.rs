@@ -240,9 +240,7 @@ fn other_modules_poolings_and_prompts_of_sentence_transformers_are_refused_by_na
     let write = |file: &str, content: Value| {
         fs::write(folder.path().join(file), content.to_string()).unwrap();
     };
-    let module = |class: &str, path: &str| {
-        json!([{"type": format!("sentence_transformers.models.{class}"), "path": path}])
-    };
+    let module = |class: &str, path: &str| json!([{"type": format!("sentence_transformers.models.{class}"), "path": path}]);
     for (file, content, words) in [
         ("modules.json", module("Dense", "2_Dense"), ["modules.json", "models.Dense"]),
         ("modules.json", module("Pooling", "pool"), ["modules.json", "pool"]),

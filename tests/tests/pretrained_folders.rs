@@ -55,6 +55,10 @@ fn folders_are_pruned_by_the_inputs_of_a_text_the_same_way_every_time() {
         assert!(error.contains("short.txt") && error.contains("at least"), "{error}");
         assert!(prune("missing.txt", 5, "three").unwrap_err().contains("missing.txt"));
         assert!(!place.data.path().join("three").exists());
+        // Before the work.
+        for (out, words) in [("train.txt", "train.txt"), ("one", "already holds a model")] {
+            assert!(prune("missing.txt", 5, out).unwrap_err().contains(words));
+        }
     }
 }
 

@@ -194,9 +194,10 @@ fn distributions_that_a_recipe_cannot_mean_are_refused() {
 #[test]
 fn under_one_threshold_nothing_comes_back_however_shares_are_rounded() {
     let device = Device::flex().autodiff();
-    let text = recipe("pattern = \"balanced(block=32)\"\ndistribution = \"global\"\nregrow = \"never\"")
-        .to_toml()
-        .replace("end = \"3 steps\"", "end = \"60 steps\"");
+    let text =
+        recipe("pattern = \"balanced(block=32)\"\ndistribution = \"global\"\nregrow = \"never\"")
+            .to_toml()
+            .replace("end = \"3 steps\"", "end = \"60 steps\"");
     let plan = text.parse::<Recipe>().unwrap().plan(&Net::new(&device), 80).unwrap();
     let mut model = plan.attach(Net::new(&device)).unwrap();
     let mut optimizer = SgdConfig::new().init();

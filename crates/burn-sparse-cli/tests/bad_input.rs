@@ -307,8 +307,8 @@ fn options_that_would_have_no_effect_are_refused() {
     train(path, "run", &[]);
     for (arguments, option) in [
         (&["generate", "m", "--prompt", "a", "--seed", "5"][..], "--temperature"),
-        (&["bench", "run", "--sparsity", "0.9"], "--shape"),
-        (&["bench", "run", "--pattern", "unstructured"], "--shape"),
+        (&["bench", "run", "--sparsity", "0.9"], "--sparsity"),
+        (&["bench", "run", "--pattern", "unstructured"], "--pattern"),
         (&["sweep", "--patterns", "unstructured", "--sensitivity", "--seeds", "5"], "--seeds"),
     ] {
         let output = run(path, arguments);
@@ -329,7 +329,10 @@ fn an_output_in_a_folder_that_is_not_there_names_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     train(folder.path(), "run", &[]);
     let arguments = ["export", "run", "--format", "dense", "--out", "nowhere/x.safetensors"];
-    assert_refused(&run(folder.path(), &arguments), &["nowhere/x.safetensors", "no folder nowhere"]);
+    assert_refused(
+        &run(folder.path(), &arguments),
+        &["nowhere/x.safetensors", "no folder nowhere"],
+    );
 }
 
 #[test]

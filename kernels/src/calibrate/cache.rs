@@ -60,11 +60,10 @@ fn machine() -> String {
         Some(line.split_once(':')?.1.trim().to_string())
     };
     // Virtual machines often hide the name of the model, but never its numbers.
-    let cpu: Vec<String> =
-        ["model name", "cpu family", "model\t", "CPU implementer", "CPU part"]
-            .into_iter()
-            .filter_map(field)
-            .collect();
+    let cpu: Vec<String> = ["model name", "cpu family", "model\t", "CPU implementer", "CPU part"]
+        .into_iter()
+        .filter_map(field)
+        .collect();
     let threads = rayon::current_num_threads();
     let isa = Isa::detect().name();
     format!("{} / {isa} / {threads} threads / kernels {VERSION}", cpu.join(" "))

@@ -23,10 +23,10 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_delimiter = ',', value_parser = shape, requires = "pattern")]
     pub(crate) shape: Vec<(usize, usize)>,
     /// Patterns, separated by commas: 'shfl-bw(vector=32),balanced(block=32)'.
-    #[arg(long, value_parser = patterns, requires = "shape")]
+    #[arg(long, value_parser = patterns, conflicts_with = "checkpoint")]
     pub(crate) pattern: Option<Patterns>,
     /// Shares of zeros, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "0.75", requires = "shape")]
+    #[arg(long, value_delimiter = ',', default_value = "0.75", conflicts_with = "checkpoint")]
     pub(crate) sparsity: Vec<f64>,
     /// Batch sizes in tokens, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,16,128", value_parser = batch)]

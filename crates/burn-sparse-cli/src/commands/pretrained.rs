@@ -86,10 +86,7 @@ impl PretrainedArguments {
     /// Returns the windows of the text, by default those of recipes.
     fn windows(&self) -> Windows {
         let DataConfig { windows, context, .. } = DataConfig::default();
-        Windows {
-            count: self.windows.unwrap_or(windows),
-            length: self.context.unwrap_or(context),
-        }
+        Windows { count: self.windows.unwrap_or(windows), length: self.context.unwrap_or(context) }
     }
 }
 

@@ -265,7 +265,13 @@ fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Resul
             sparsity: entry.packed.sparsity(),
         });
         let tensors = tensors.collect();
-        return output::json(&FolderReport { sparsity, matrices: count, out, tensors, calibration });
+        return output::json(&FolderReport {
+            sparsity,
+            matrices: count,
+            out,
+            tensors,
+            calibration,
+        });
     }
     let mut text = format!(
         "{out}: {count} matrices at {:.2} % sparsity, not yet evaluated\n\n\

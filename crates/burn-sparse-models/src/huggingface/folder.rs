@@ -211,7 +211,7 @@ impl Folder {
     /// Checks that [`Self::create_copy`] can write to `folder`, before the work whose result it is to hold.
     ///
     /// # Errors
-    /// Returns an error when `folder` is this folder under any name, holds a model, or cannot be created.
+    /// Returns an error when `folder` is this folder under any name, holds a model, or is or is in a file.
     pub fn refuse_models(&self, folder: &Path) -> Result<(), PretrainedError> {
         self.refuse_itself(folder)?;
         if [CONFIG, SINGLE, INDEX].iter().any(|file| folder.join(file).exists()) {
@@ -220,8 +220,14 @@ impl Folder {
                 "{folder} already holds a model: choose another folder"
             )));
         }
-        let failed = |source| PretrainedError::Write { path: folder.into(), source };
-        std::fs::create_dir_all(folder).map_err(failed)
+        // The folder is not created here: it stays away if the work fails.
+        match folder.ancestors().find(|path| path.exists()) {
+            Some(path) if !path.is_dir() => {
+                let source = std::io::Error::from(std::io::ErrorKind::NotADirectory);
+                Err(PretrainedError::Write { path: path.into(), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that `folder`, which is to be written to, is not this folder under any name.

@@ -63,7 +63,9 @@ impl Folder {
         let Value::Object(keys) = self.json(POOLING)? else { return Ok(()) };
         // One key for every mode, or, in newer folders, a single one.
         let chosen = |key: &&String| key.starts_with("pooling_mode_") && keys[*key] == true;
-        if let Some(other) = keys.keys().find(|key| chosen(key) && *key != "pooling_mode_mean_tokens") {
+        if let Some(other) =
+            keys.keys().find(|key| chosen(key) && *key != "pooling_mode_mean_tokens")
+        {
             let other = Value::from(other.as_str());
             return Err(unsupported(POOLING, "pooling_mode", &other, "pooling_mode_mean_tokens"));
         }

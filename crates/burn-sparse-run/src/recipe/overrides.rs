@@ -13,7 +13,8 @@ pub(crate) fn apply(text: &str, sets: &[String]) -> Result<String, RecipeError> 
         if path.iter().any(|part| part.is_empty()) {
             return Err(malformed());
         }
-        let nothing = || RecipeError::value(path[0], format!("is empty, so --set {set} changes nothing"));
+        let nothing =
+            || RecipeError::value(path[0], format!("is empty, so --set {set} changes nothing"));
         match put(&mut table, &path, &parse(value.trim())).ok_or_else(malformed)? {
             0 => return Err(nothing()),
             _ => {}

@@ -139,7 +139,8 @@ impl RunFolder {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
         if recipe.model.is_some() && self.model().exists() {
-            let reason = "is there already, and the run would overwrite it: choose another --run-dir";
+            let reason =
+                "is there already, and the run would overwrite it: choose another --run-dir";
             return Err(fail(&self.model(), reason));
         }
         match initial {

@@ -24,7 +24,9 @@ pub enum TrainError {
         name: String,
     },
     /// A parameter of another shape than the planned one.
-    #[error("parameter {name} is {found:?}, the plan is for {expected:?}: it belongs to another model")]
+    #[error(
+        "parameter {name} is {found:?}, the plan is for {expected:?}: it belongs to another model"
+    )]
     Shape {
         /// Path of the parameter.
         name: String,

@@ -105,7 +105,13 @@ pub(super) fn refuse_non_finite(
         let cols = planned.view.cols();
         if let Some(at) = matrix.iter().position(|value| !value.is_finite()) {
             let (row, col, found) = (at / cols, at % cols, matrix[at]);
-            return Err(TrainError::NotFinite { name: planned.name.clone(), step, row, col, found });
+            return Err(TrainError::NotFinite {
+                name: planned.name.clone(),
+                step,
+                row,
+                col,
+                found,
+            });
         }
     }
     Ok(())
