@@ -333,6 +333,6 @@ fn a_weight_that_became_nan_while_packed_is_refused_by_name() {
     let grads = GradientsParams::from_grads((loss * f32::NAN).backward(), sparse.inner());
     let sparse = sparse.optimizer_step(&mut optimizer, 1e-2, grads);
     let error = sparse.finish().unwrap_err();
-    assert!(matches!(error, TrainError::Pattern { .. }), "{error}");
+    assert!(matches!(error, TrainError::NotFinite { .. }), "{error}");
     assert!(error.to_string().contains("first.weight"), "{error}");
 }

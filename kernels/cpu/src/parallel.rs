@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_micros(100);
 
 /// Longest time that a thread goes on helping: it may have been waiting for other work, which is done by then. The next job wakes
 /// another.
-const LONGEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(20);
 
 /// Number of ranges per thread, so that a thread that wakes late still finds some.
 const PARTS_PER_THREAD: usize = 4;

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use super::file_names::{CONFIG, TOKENIZER};
 use super::files::Files;
-use super::folder::{CONFIG, TOKENIZER};
 use super::shards::{SINGLE, shard_names};
 use super::{Folder, PretrainedError};
 

@@ -6,9 +6,9 @@ use burn_sparse::checkpoint::{Checkpoint, fill, write_atomically};
 use burn_sparse::pattern::format::Safetensors;
 use serde_json::Value;
 
+use super::file_names::{CONFIG, COPIED, GENERATION, TOKENIZER};
 use super::files::Files;
 use super::names::{huggingface, ignored};
-use super::sentence_transformers::{MODULES, POOLING, PROMPTS, SENTENCE};
 use super::shards::{INDEX, SINGLE, Shards};
 use super::{ModelConfig, PretrainedError, Tokenizer};
 
@@ -28,24 +28,6 @@ pub enum Weights {
     /// Unpacked, with zeros.
     Dense,
 }
-
-/// Files of a model besides its weights; the first two are required.
-pub(super) const COPIED: [&str; 10] = [
-    CONFIG,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    "special_tokens_map.json",
-    GENERATION,
-    MODULES,
-    PROMPTS,
-    SENTENCE,
-    POOLING,
-    INDEX,
-];
-pub(super) const CONFIG: &str = "config.json";
-pub(super) const TOKENIZER: &str = "tokenizer.json";
-pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-const GENERATION: &str = "generation_config.json";
 
 impl Folder {
     /// Opens a folder, and reads its `config.json`. Given the folder of a run, opens the folder `model` in it.

@@ -10,8 +10,8 @@ use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use sha2::{Digest, Sha256};
 
+use super::file_names::{CONFIG, COPIED, TOKENIZER};
 use super::files::Files;
-use super::folder::{CONFIG, COPIED, TOKENIZER};
 use super::shards::{INDEX, SINGLE, shard_names};
 use super::{ModelConfig, PretrainedError};
 

@@ -9,6 +9,7 @@ mod config;
 mod embedder;
 mod error;
 mod export;
+mod file_names;
 mod files;
 mod folder;
 mod generator;

@@ -2,13 +2,8 @@
 
 use serde_json::Value;
 
-use super::folder::TOKENIZER_CONFIG;
+use super::file_names::{MODULES, POOLING, PROMPTS, SENTENCE, TOKENIZER_CONFIG};
 use super::{Folder, PretrainedError};
-
-pub(super) const MODULES: &str = "modules.json";
-pub(super) const PROMPTS: &str = "config_sentence_transformers.json";
-pub(super) const SENTENCE: &str = "sentence_bert_config.json";
-pub(super) const POOLING: &str = "1_Pooling/config.json";
 
 impl Folder {
     /// Returns the largest number of tokens in a sentence: the limit of sentence-transformers, or else that of the tokenizer, if

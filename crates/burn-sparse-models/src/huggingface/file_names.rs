@@ -1,0 +1,27 @@
+//! Names of the files of a model's folder, besides its weights.
+
+use super::shards::INDEX;
+
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(super) const GENERATION: &str = "generation_config.json";
+/// Of sentence-transformers, as are the next three.
+pub(super) const MODULES: &str = "modules.json";
+pub(super) const PROMPTS: &str = "config_sentence_transformers.json";
+pub(super) const SENTENCE: &str = "sentence_bert_config.json";
+pub(super) const POOLING: &str = "1_Pooling/config.json";
+
+/// All of them; the first two are required.
+pub(super) const COPIED: [&str; 10] = [
+    CONFIG,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    "special_tokens_map.json",
+    GENERATION,
+    MODULES,
+    PROMPTS,
+    SENTENCE,
+    POOLING,
+    INDEX,
+];
