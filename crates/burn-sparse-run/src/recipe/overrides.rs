@@ -13,11 +13,9 @@ pub(crate) fn apply(text: &str, sets: &[String]) -> Result<String, RecipeError> 
         if path.iter().any(|part| part.is_empty()) {
             return Err(malformed());
         }
-        let nothing =
-            || RecipeError::value(path[0], format!("is empty, so --set {set} changes nothing"));
-        match put(&mut table, &path, &parse(value.trim())).ok_or_else(malformed)? {
-            0 => return Err(nothing()),
-            _ => {}
+        if put(&mut table, &path, &parse(value.trim())).ok_or_else(malformed)? == 0 {
+            let reason = format!("is empty, so --set {set} changes nothing");
+            return Err(RecipeError::value(path[0], reason));
         }
     }
     Ok(table.to_string())
