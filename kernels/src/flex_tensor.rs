@@ -1,6 +1,8 @@
+use burn::backend::Flex;
 use burn::backend::{BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind};
-use burn::tensor::Tensor;
 use burn::tensor::kind::Basic;
+use burn::tensor::{Int, Tensor};
+use burn_autodiff::Autodiff;
 use burn_flex::FlexTensor;
 
 /// Returns the primitive of a tensor on the CPU; `None` for other tensors and those that autodiff tracks.
@@ -15,5 +17,13 @@ pub(crate) fn flex_tensor<const D: usize, K: Basic>(tensor: &Tensor<D, K>) -> Op
             Some(tensor)
         }
         _ => None,
+    }
+}
+
+/// Returns the primitive of integers on the CPU, which autodiff never tracks; `None` for other tensors.
+pub(crate) fn flex_ints<const D: usize>(tensor: &Tensor<D, Int>) -> Option<FlexTensor> {
+    match tensor.is_autodiff() {
+        true => tensor.clone().try_into_primitive::<Autodiff<Flex>>().ok(),
+        false => flex_tensor(tensor),
     }
 }

@@ -4,7 +4,7 @@ use burn::tensor::{DType, Int, Tensor};
 use burn_flex::FlexTensor;
 use half::{bf16, f16};
 
-use crate::flex_tensor::flex_tensor;
+use crate::flex_tensor::{flex_ints, flex_tensor};
 
 /// Identity of a tensor on the CPU: its memory, which it keeps alive. Two tensors with equal addresses have equal
 /// elements, since memory that is shared is never written to.
@@ -19,7 +19,7 @@ impl Address {
 
     /// Returns the address of integers, or `None` if the tensor is not contiguous in the memory of the CPU.
     pub fn of_ints<const D: usize>(tensor: &Tensor<D, Int>) -> Option<Self> {
-        Self::new(flex_tensor(tensor)?)
+        Self::new(flex_ints(tensor)?)
     }
 
     fn new(tensor: FlexTensor) -> Option<Self> {
