@@ -123,7 +123,16 @@ fn files(model: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>, Failure> {
             .into());
         }
     }
-    Ok(found)
+    let config: serde_json::Value = serde_json::from_slice(&found[FILES[0]])
+        .map_err(|error| format!("{}: {error}", model.join(FILES[0]).display()))?;
+    match &config["model_type"] {
+        serde_json::Value::String(family) if family == "bert" => Ok(found),
+        other => {
+            let model = model.display();
+            Err(format!("{model} is no BERT embedder: its config.json has model_type {other}")
+                .into())
+        }
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

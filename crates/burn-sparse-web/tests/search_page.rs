@@ -10,7 +10,7 @@ use burn_sparse::pattern::Pattern;
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
 use burn_sparse_run::pretrained::prune_folder;
-use burn_sparse_tests::pretrained::{BERT, bert_tensors_of, folder};
+use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors_of, folder, llama_tensors};
 use serde_json::Value;
 
 /// Writes a BERT in 8 bits, pruned by a pattern.
@@ -110,8 +110,12 @@ fn what_is_missing_is_named_before_anything_is_built() {
     let place = place.path();
     fs::write(place.join("empty.txt"), " \n").unwrap();
     fs::create_dir(place.join("no-model")).unwrap();
+    let llama = folder(LLAMA, &llama_tensors());
+    fs::rename(llama.path(), place.join("llama")).unwrap();
     for (arguments, expected) in [
-        (&["nowhere"][..], "nowhere has no config.json"),
+        (&["llama"][..], "llama is no BERT embedder"),
+        (&["model", "--out", "no/search.html"], "there is no folder no"),
+        (&["nowhere"], "nowhere has no config.json"),
         (&["no-model"], "no-model has no config.json"),
         (&["model", "--sentences", "nowhere.txt"], "cannot read nowhere.txt"),
         (&["model", "--sentences", "empty.txt"], "there are no sentences"),
