@@ -123,9 +123,6 @@ pub enum RunError {
         /// Folder.
         folder: PathBuf,
     },
-    /// The checkpoint has no recipe, so its task is unknown.
-    #[error("the checkpoint carries no recipe, so its task is not known")]
-    NoRecipe,
     /// The model cannot be calibrated.
     #[error(transparent)]
     Calibrate(#[from] CalibrateError),

@@ -6,7 +6,7 @@ pub(super) const CONFIG: &str = "config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) const GENERATION: &str = "generation_config.json";
-/// Of sentence-transformers, as are the next three.
+/// Modules of sentence-transformers, which also reads the next three files.
 pub(super) const MODULES: &str = "modules.json";
 pub(super) const PROMPTS: &str = "config_sentence_transformers.json";
 pub(super) const SENTENCE: &str = "sentence_bert_config.json";

@@ -27,30 +27,27 @@ impl Pattern {
     ) -> Result<usize, PatternError> {
         crate::shape::check_shape(rows, cols)?;
         self.validate()?;
+        let units = || self.unit(rows, cols).target(sparsity);
         let kept = match *self {
-            // Runs keep several weights of a row at once.
-            Self::Hinm { keep, .. } => keep,
-            _ => self.unit(rows, cols).target(sparsity)?,
-        };
-        let kept = match *self {
-            Self::Unstructured {} => kept,
+            Self::Unstructured {} => units()?,
             Self::Balanced { block } | Self::NOfM { of: block, .. } => {
-                rows * balanced::Counts::new(cols, block, sparsity, kept).row()
+                rows * balanced::Counts::new(cols, block, sparsity, units()?).row()
             }
             Self::VectorWise { vector, equal_groups } | Self::ShflBw { vector, equal_groups } => {
                 match rows.div_ceil(vector) {
                     // Every row, including those of a short last group, keeps the same number of
                     // columns.
-                    _ if equal_groups => rows * kept,
+                    _ if equal_groups => rows * units()?,
                     // The number of columns per group depends on the scores; a short last group may
                     // keep more or less than its share.
-                    groups => (rows * kept) / groups,
+                    groups => (rows * units()?) / groups,
                 }
             }
+            // The unit is a run, which keeps several weights of a row at once.
             Self::Hinm { keep, of, .. } => rows * Inner { keep, of }.target(cols, sparsity)? * keep,
             // Blocks at the border are smaller, so this is exact only if the block divides the matrix.
             Self::BlockWise { block } => {
-                (rows * cols * kept) / (rows.div_ceil(block) * cols.div_ceil(block))
+                (rows * cols * units()?) / (rows.div_ceil(block) * cols.div_ceil(block))
             }
         };
         Ok(rows * cols - kept)

@@ -57,8 +57,8 @@ pub struct PrunedFolder {
 /// is called after each weight that is calibrated, and after each block that is reconstructed.
 ///
 /// # Errors
-/// Returns an error when the folder cannot be loaded or is `out`, `out` holds a model, the rule does not fit its model, the calibration texts
-/// cannot be read, or the result cannot be written.
+/// Returns an error when the folder cannot be loaded, `out` is the same folder or holds a model, the rule does not fit the
+/// folder's model, the calibration texts cannot be read, or the result cannot be written.
 pub fn prune_folder(
     folder: &Folder,
     rule: &PruneConfig,
