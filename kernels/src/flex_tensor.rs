@@ -6,17 +6,24 @@ use burn_autodiff::Autodiff;
 use burn_flex::FlexTensor;
 
 /// Returns the primitive of a tensor on the CPU; `None` for other tensors and those that autodiff tracks.
+pub(crate) fn flex_tensor<const D: usize, K: Basic>(tensor: &Tensor<D, K>) -> Option<FlexTensor> {
+    into_flex_tensor(tensor.clone()).ok()
+}
+
+/// Turns a tensor on the CPU into its primitive; returns other tensors and those that autodiff tracks.
 ///
 /// Burn's `try_into_primitive` does the same, but moves the tensor more often, which small layers notice.
-pub(crate) fn flex_tensor<const D: usize, K: Basic>(tensor: &Tensor<D, K>) -> Option<FlexTensor> {
-    let DispatchTensor { kind, autodiff } = tensor.clone().into_dispatch();
+pub(crate) fn into_flex_tensor<const D: usize, K: Basic>(
+    tensor: Tensor<D, K>,
+) -> Result<FlexTensor, Tensor<D, K>> {
+    let DispatchTensor { kind, autodiff } = tensor.into_dispatch();
     match kind {
         DispatchTensorKind::Flex(BackendTensor::Float(tensor) | BackendTensor::Int(tensor))
             if autodiff == DispatchAutodiffContext::Disabled =>
         {
-            Some(tensor)
+            Ok(tensor)
         }
-        _ => None,
+        kind => Err(Tensor::from_dispatch(DispatchTensor { kind, autodiff })),
     }
 }
 

@@ -64,8 +64,8 @@ pub use choice::{Choice, Predicted, Reason};
 pub use conv2d::sparse_conv2d;
 pub use cost::Costs;
 pub use dense::{
-    BatchNormalized, Unseen, attention, batch_norm_relu, batch_norm_relu_train, dense_conv2d, gelu,
-    lstm_sequence, rms_norm, rotary, swiglu,
+    BatchNormalized, Unseen, attention, batch_norm_relu, batch_norm_relu_train, dense_conv2d,
+    dense_linear, gelu, lstm_sequence, rms_norm, rotary, swiglu,
 };
 pub use kernel_name::KernelName;
 pub use linear::{sparse_linear, sparse_linear_features_major, sparse_linear_with};

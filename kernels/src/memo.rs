@@ -73,7 +73,7 @@ impl<T> Clone for Memo<T> {
 
 impl<T: Clone> Memo<T> {
     /// Returns the cached value, if it was computed from the tensors at these addresses.
-    pub fn get(&self, addresses: &[Address]) -> Option<T> {
+    pub(crate) fn get(&self, addresses: &[Address]) -> Option<T> {
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cached.as_ref().filter(|(of, _)| **of == *addresses).map(|(_, value)| value.clone())
     }
@@ -86,8 +86,21 @@ impl<T: Clone> Memo<T> {
         (of.len() == tensors.len() && of.iter().zip(tensors).all(same)).then(|| value.clone())
     }
 
+    /// Returns the cached value, or computes and caches it, as [`Self::get_or`] does for one tensor; looking it up is faster.
+    pub fn get_or_of<const D: usize>(&self, tensor: &Tensor<D>, compute: impl FnOnce() -> T) -> T {
+        let Some(tensor) = flex_tensor(tensor) else { return compute() };
+        if let Some(value) = self.get_for(&[&tensor]) {
+            return value;
+        }
+        let value = compute();
+        if let Some(address) = Address::new(tensor) {
+            self.set([address], value.clone());
+        }
+        value
+    }
+
     /// Caches a value, and keeps the tensors that it was computed from.
-    pub fn set(&self, addresses: impl Into<Box<[Address]>>, value: T) {
+    pub(crate) fn set(&self, addresses: impl Into<Box<[Address]>>, value: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((addresses.into(), value));
     }
 

@@ -1,8 +1,11 @@
 //! Tests of the dense operators between sparse layers against the same in Burn's operators.
 
 use burn::tensor::activation::{silu, softmax};
+use burn::tensor::module::linear;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
-use burn_sparse_kernels::{Unseen, attention, gelu, rms_norm, rotary, swiglu};
+use burn_sparse_kernels::{
+    Activation, Unseen, attention, dense_linear, gelu, rms_norm, rotary, swiglu,
+};
 
 fn noise<const D: usize>(seed: usize, shape: [usize; D], device: &Device) -> Tensor<D> {
     let value = |i: usize| ((i * 7919 + seed * 104_729) % 1009) as f32 / 100.0 - 5.0;
@@ -130,5 +133,52 @@ fn rotary_is_that_of_burns_operators_on_views_too() {
         let first = a.clone() * table(&cos) - b.clone() * table(&sin);
         let expected = Tensor::cat(vec![first, b * table(&cos) + a * table(&sin)], 3);
         assert_close(rotary(&x, &cos, &sin).unwrap(), expected, "rotary");
+    }
+}
+
+fn linear_as_in_burn<const D: usize>(x: Tensor<D>, outputs: usize) {
+    let device = x.device();
+    let inputs = x.dims()[D - 1];
+    let weight = noise(2, [inputs, outputs], &device) / 5.0;
+    for bias in [None, Some(noise(3, [outputs], &device))] {
+        let expected = linear(x.clone(), weight.clone(), bias.clone());
+        let what = format!("{:?} to {outputs}", x.dims());
+        let found = dense_linear(x.clone(), weight.clone(), bias.clone(), Activation::None);
+        assert_close(found, expected.clone(), &what);
+        // A weight and a bias whose memory has another order.
+        let turned = weight.clone().transpose().mul_scalar(1.0).transpose();
+        let spread = bias.clone().map(|bias| {
+            let twice: Tensor<2> = Tensor::stack(vec![bias.clone(), bias], 1);
+            twice.narrow(1, 0, 1).reshape([outputs])
+        });
+        let found = dense_linear(x.clone(), turned, spread, Activation::Relu);
+        assert_close(found, expected.clone().clamp_min(0.0), &what);
+        let found = dense_linear(x.clone(), weight.clone(), bias, Activation::Gelu);
+        assert_close(found, gelu(expected), &what);
+    }
+}
+
+#[test]
+fn a_dense_layer_is_that_of_burn_whatever_its_shape_and_memory() {
+    for device in [Device::flex(), Device::flex().autodiff()] {
+        for (inputs, outputs) in [(1, 1), (31, 33), (7, 1), (1, 12), (129, 1000)] {
+            linear_as_in_burn(noise(1, [inputs], &device), outputs);
+            linear_as_in_burn(noise(1, [1, inputs], &device), outputs);
+            linear_as_in_burn(noise(1, [9, inputs], &device), outputs);
+            linear_as_in_burn(noise(1, [inputs, 9], &device).transpose(), outputs);
+            linear_as_in_burn(noise(1, [2, inputs, 37], &device).swap_dims(1, 2), outputs);
+            linear_as_in_burn(noise(1, [2, 3, 5, inputs], &device), outputs);
+        }
+    }
+}
+
+#[test]
+fn a_dense_layer_of_no_tokens_or_no_outputs_is_that_of_burn() {
+    let device = Device::flex();
+    let zeros = |shape| Tensor::<2>::zeros(shape, &device);
+    for (tokens, inputs, outputs) in [(0, 3, 2), (3, 2, 0)] {
+        let (x, weight) = (zeros([tokens, inputs]), zeros([inputs, outputs]));
+        let y = dense_linear(x, weight, None, Activation::None);
+        assert_eq!(y.dims(), [tokens, outputs]);
     }
 }

@@ -5,6 +5,7 @@ mod attention;
 mod batch_norm;
 mod conv2d;
 mod gelu;
+mod linear;
 mod llama;
 mod lstm_sequence;
 
@@ -12,5 +13,6 @@ pub use attention::{Unseen, attention};
 pub use batch_norm::{BatchNormalized, batch_norm_relu, batch_norm_relu_train};
 pub use conv2d::dense_conv2d;
 pub use gelu::gelu;
+pub use linear::dense_linear;
 pub use llama::{rms_norm, rotary, swiglu};
 pub use lstm_sequence::lstm_sequence;

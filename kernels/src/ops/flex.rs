@@ -94,7 +94,7 @@ fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
 }
 
 /// Returns the whole memory of a contiguous tensor for writing, if nothing else reads it.
-fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
+pub(crate) fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
     let elements = tensor.layout().num_elements();
     let storage = tensor.try_storage_mut::<f32>()?;
     (storage.len() == elements).then_some(storage)

@@ -8,5 +8,5 @@ mod cube;
 mod flex;
 mod traits;
 
-pub(crate) use flex::{convolution_gradients, convolve, multiply, on_cpu, reads, tensor};
+pub(crate) use flex::{convolution_gradients, convolve, multiply, on_cpu, reads, tensor, whole};
 pub use traits::SparseOps;

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 use burn::tensor::module::linear;
 use burn_sparse_kernels::{
-    Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, select,
-    sparse_linear_with,
+    Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, dense_linear,
+    select, sparse_linear_with,
 };
 
 use super::choices::{Call, LastChoice};
@@ -121,7 +121,7 @@ impl Fused {
             Choice::Dense { reason: Reason::Slower(_) } => {
                 let dense = || side_by_side(&self.layers, |layer| layer.weight.val());
                 let dense = self.unpacked.get_or(weight.values(), dense);
-                linear(input, dense, self.bias.clone())
+                dense_linear(input, dense, self.bias.clone(), Activation::None)
             }
             Choice::Dense { .. } => {
                 let dense = side_by_side(&self.layers, |layer| layer.weight.val());

@@ -4,8 +4,8 @@ use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, KernelName, PackedTensors, Reason, activate, sparse_linear_features_major,
-    sparse_linear_with,
+    Activation, Choice, KernelName, PackedTensors, Reason, activate, dense_linear,
+    sparse_linear_features_major, sparse_linear_with,
 };
 
 use super::choices::Call;
@@ -150,7 +150,7 @@ impl Linear {
                     return sparse(input, &weight, bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
-                    return activate(linear(input, packed.dense(&self.weight), bias), activation);
+                    return dense_linear(input, packed.dense(&self.weight), bias, activation);
                 }
                 Choice::Dense { .. } => {}
             }

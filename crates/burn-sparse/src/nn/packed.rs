@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
 use burn::tensor::{Device, FloatDType, IndexingUpdateOp, Int, Shape, Tensor};
-use burn_sparse_kernels::{Address, Checked, Choice, Layout, Memo, PackedTensors, select};
+use burn_sparse_kernels::{Checked, Choice, Layout, Memo, PackedTensors, select};
 use burn_sparse_pattern::Pattern;
 use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
 
@@ -81,8 +81,7 @@ impl Unpacked {
         values: &Tensor<D>,
         unpack: impl FnOnce() -> Tensor<E>,
     ) -> Tensor<E> {
-        let addresses = Address::of(values).map(|address| [address]);
-        let unpacked = self.0.get_or(addresses, || Arc::new(unpack()));
+        let unpacked = self.0.get_or_of(values, || Arc::new(unpack()));
         unpacked.downcast_ref::<Tensor<E>>().expect("a weight has one rank").clone()
     }
 }
