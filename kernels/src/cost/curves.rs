@@ -138,7 +138,7 @@ pub(crate) fn terms(matrix: &PackedShape, subject: &str) -> [f64; 4] {
     let cells = match matrix.layout {
         _ if subject == DENSE => bytes(matrix, DENSE).saturating_sub(PROPORTIONAL) as f64 / 4.0,
         Layout::Grouped { vector } => all / vector as f64,
-        Layout::Balanced { block, .. } => all / block as f64,
+        Layout::Balanced { block, .. } => (matrix.rows * matrix.cols.div_ceil(block)) as f64,
         Layout::Rows => all,
     };
     let kept = if subject == DENSE { all } else { matrix.stored as f64 };
@@ -181,6 +181,15 @@ mod tests {
             let seconds = curves.predict(DENSE, &matrix(side, side, 1), 2);
             assert!((seconds * 1e9 - expected).abs() < 1e-3, "{seconds}");
         }
+    }
+
+    #[test]
+    fn a_block_that_the_columns_do_not_fill_costs_as_much_as_a_whole_one() {
+        let cells = |cols, block| {
+            let layout = Layout::Balanced { block, kept: 2 };
+            terms(&PackedShape::new(15, cols, layout, 60), "balanced-rows")[2]
+        };
+        assert_eq!([cells(31, 100), cells(100, 100), cells(101, 100)], [15.0, 15.0, 30.0]);
     }
 
     #[test]

@@ -73,8 +73,11 @@ fn small<const D: usize>(
     let mut y = Flex::float_matmul(x, weight);
     if let Some(bias) = bias.as_ref().and_then(|bias| bias.as_slice::<f32>()) {
         let whole = whole(&mut y).expect("a new tensor");
-        for row in whole.chunks_exact_mut(rows) {
-            row.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
+        match bias {
+            [bias] => whole.iter_mut().for_each(|y| *y += bias),
+            _ => whole.chunks_exact_mut(rows).for_each(|row| {
+                row.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
+            }),
         }
     }
     if D != 2 {
