@@ -6,7 +6,7 @@ use super::measure::measure;
 use crate::cost::{Costs, Tables};
 
 /// Version of the kernels; tables measured with other versions are not used.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 15");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 16");
 
 impl Costs {
     /// Measures this machine, which takes about three seconds.

@@ -9,6 +9,7 @@ use burn_sparse_cpu::{CpuKernel, Isa, TILE_ROWS};
 use crate::cost::curves::{BLOCKS, DENSE, VECTORS, subject, terms};
 use crate::kernel_name::{KernelName, OnDevice};
 use crate::linear::{Dispatch, run};
+use crate::packed::OnCpu;
 use crate::{Activation, Checked, Layout, PackedTensors, Window, dense_conv2d, sparse_conv2d};
 
 pub(super) const TOKENS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -60,10 +61,7 @@ pub(super) fn products() -> Vec<Cell> {
         let (x, bias) = (tensor([TOKENS[at], weight.cols]), tensor([weight.rows]));
         let dispatch = Dispatch::by(OnDevice::Cpu(kernel));
         Box::new(move || {
-            let (x, bias) = (x.clone(), Some(bias.clone()));
-            // Assembles the weight for every call, as a layer does.
-            let weight = weight.clone();
-            black_box(run(x, &weight, bias, Activation::None, dispatch));
+            black_box(run(x.clone(), &weight, Some(bias.clone()), Activation::None, dispatch));
         })
     };
     cells(&WEIGHTS, &TOKENS, |_| true, dense, sparse)
@@ -86,7 +84,7 @@ pub(super) fn convolutions() -> Vec<Cell> {
         let (x, bias) = (pictures(weight.cols, at), tensor([weight.rows]));
         let name = KernelName::on_cpu(weight.layout.family(), kernel, Isa::detect());
         Box::new(move || {
-            let (x, bias, weight) = (x.clone(), Some(bias.clone()), weight.clone());
+            let (x, bias) = (x.clone(), Some(bias.clone()));
             black_box(sparse_conv2d(x, &weight, bias, Activation::None, &WINDOW, name));
         })
     };
@@ -197,6 +195,7 @@ fn weight(layout: Layout, rows: usize, cols: usize, kept: usize) -> PackedTensor
         offsets: ids(&offsets, DType::I32),
         order: ids(&order, DType::I32),
         checked: Checked::default(),
+        on_cpu: OnCpu::default(),
     }
 }
 

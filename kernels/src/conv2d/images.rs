@@ -10,7 +10,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
-use crate::ops::{convolution_gradients, convolve, tensor};
+use crate::ops::{contiguous_weight, convolution_gradients, convolve, tensor};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors, Window};
 
@@ -33,11 +33,11 @@ pub(super) fn training(
     let bias = bias.try_into_primitive::<Differentiated>().ok()?;
     let parents = [x.node(), values.node(), bias.node()];
     let [x, values, bias] = [x, values, bias].map(|tensor| tensor.into_primitive().to_contiguous());
-    let packed = weight.on_cpu(values)?;
+    let packed = contiguous_weight(weight.on_cpu(values)?);
     let checked = weight.is_checked_on_cpu(&packed);
     let spec = Spec { checked, ..weight.spec(Activation::None) };
     let store = Store { bias: Some(bias.as_slice()?), activation: Activation::None };
-    let y = convolve(packed.clone(), &x, window, store, spec);
+    let y = convolve(&packed, &x, window, store, spec);
     if !checked {
         weight.set_checked();
     }
@@ -70,7 +70,7 @@ impl Backward<Flex, 3> for Conv2d {
         let Saved { x, packed, window, spec } = ops.state;
         let dy = grads.consume::<Flex>(&ops.node).to_contiguous();
         let [x_parent, values_parent, bias_parent] = ops.parents;
-        let found = convolution_gradients(packed, &x, &dy, &window, spec, x_parent.is_some());
+        let found = convolution_gradients(&packed, &x, &dy, &window, spec, x_parent.is_some());
         if let Some((parent, dx)) = x_parent.zip(found.x) {
             grads.register::<Flex>(parent.id, tensor(dx, x.layout().shape().clone()));
         }

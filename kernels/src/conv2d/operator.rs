@@ -1,3 +1,4 @@
+use burn::backend::Flex;
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
@@ -7,6 +8,7 @@ use super::unfold::unfold;
 use crate::inference::inference;
 use crate::linear::{Dispatch, run};
 use crate::ops::convolve;
+use crate::packed::PackedPrimitive;
 use crate::{Activation, KernelName, PackedTensors, Window, activate};
 
 /// Computes a 2D convolution with a packed weight, `[out, kernel row · kernel column · in]` with the input channel
@@ -39,11 +41,13 @@ pub fn sparse_conv2d(
         "sparse_conv2d: bias {bias_dims:?}"
     );
     let [rows, columns] = window.output_of("sparse_conv2d", [height, width]);
-    let images =
-        |packed, x: &FlexTensor, store: Store<'_>, spec| convolve(packed, x, window, store, spec);
-    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, None, images) {
-        return y;
-    }
+    let images = |packed: &PackedPrimitive<Flex>, x: &FlexTensor, store: Store<'_>, spec| {
+        convolve(packed, x, window, store, spec)
+    };
+    let x = match inference(x, weight, bias.as_ref(), activation, None, images) {
+        Ok(y) => return y,
+        Err(x) => x,
+    };
     if let Some(y) = training(&x, weight, bias.as_ref(), window) {
         return activate(y, activation);
     }

@@ -146,6 +146,10 @@ pub(crate) fn terms(matrix: &PackedShape, subject: &str) -> [f64; 4] {
         Layout::Balanced { block, .. } if subject != DENSE => {
             matrix.rows + padded(matrix.cols, block)
         }
+        // Decode reads each input where it is, but writes rows one by one.
+        Layout::Grouped { .. } if VECTORS.iter().any(|(.., decode)| *decode == subject) => {
+            matrix.rows
+        }
         _ => matrix.rows + matrix.cols,
     };
     [1.0, kept, cells, edges as f64]
@@ -181,6 +185,16 @@ mod tests {
             let seconds = curves.predict(DENSE, &matrix(side, side, 1), 2);
             assert!((seconds * 1e9 - expected).abs() < 1e-3, "{seconds}");
         }
+    }
+
+    #[test]
+    fn decode_costs_more_for_many_rows_than_for_many_columns() {
+        let edges = |rows, cols, subject| {
+            terms(&PackedShape::new(rows, cols, Layout::Grouped { vector: 8 }, 64), subject)[3]
+        };
+        assert_eq!(edges(1536, 32, "grouped-8-decode"), 1536.0);
+        assert_eq!(edges(32, 1536, "grouped-8-decode"), 32.0);
+        assert_eq!(edges(32, 1536, "grouped-8-tiles"), 1568.0);
     }
 
     #[test]

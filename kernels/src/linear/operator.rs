@@ -90,9 +90,10 @@ pub(crate) fn run<const D: usize>(
     if let Some(bias) = &bias {
         assert_eq!(bias.dims(), [weight.rows], "sparse_linear: bias of {} outputs", weight.rows);
     }
-    if let Some(y) = inference(&x, weight, bias.as_ref(), activation, dispatch.kernel, multiply) {
-        return y;
-    }
+    let x = match inference(x, weight, bias.as_ref(), activation, dispatch.kernel, multiply) {
+        Ok(y) => return y,
+        Err(x) => x,
+    };
     let (dtype, device) = (x.dtype(), x.device());
     let on_cpu = device.clone().inner() == Device::flex();
     if on_cpu {

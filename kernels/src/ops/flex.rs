@@ -8,7 +8,7 @@ use burn_sparse_cpu::{Isa, PackedWeight, Parts, Store, Values, conv2d, masked, r
 use super::SparseOps;
 use crate::Window;
 use crate::cost::Costs;
-use crate::flex_tensor::flex_tensor;
+use crate::flex_tensor::into_flex_tensor;
 use crate::kernel_name::OnDevice;
 use crate::packed::{PackedPrimitive, Spec};
 
@@ -22,7 +22,7 @@ impl SparseOps for Flex {
         let (x, bias) = (contiguous(x), contiguous(bias));
         let bias = floats(&bias);
         let bias = (!bias.is_empty()).then_some(bias);
-        multiply(weight, &x, Store { bias, activation: spec.activation }, spec)
+        multiply(&contiguous_weight(weight), &x, Store { bias, activation: spec.activation }, spec)
     }
 
     fn sparse_linear_dx(
@@ -87,7 +87,8 @@ fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
-fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
+/// Makes all tensors of a weight contiguous.
+pub(crate) fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
     let PackedPrimitive { values, index, offsets, order } = weight;
     let [values, index, offsets, order] = [values, index, offsets, order].map(contiguous);
     PackedPrimitive { values, index, offsets, order }
@@ -111,10 +112,15 @@ pub(crate) fn reads(dtype: DType) -> bool {
 
 /// Returns the primitive of an f32 tensor on the CPU, contiguous; `None` for other tensors and those that autodiff tracks.
 pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
+    into_on_cpu(tensor.clone()).ok()
+}
+
+/// Same as [`on_cpu`], for a tensor that is no longer needed; returns those that are not on the CPU.
+pub(crate) fn into_on_cpu<const D: usize>(tensor: Tensor<D>) -> Result<FlexTensor, Tensor<D>> {
     if tensor.dtype() != DType::F32 {
-        return None;
+        return Err(tensor);
     }
-    Some(contiguous(flex_tensor(tensor)?))
+    into_flex_tensor(tensor).map(contiguous)
 }
 
 /// Creates a contiguous tensor from row-major values.
@@ -128,48 +134,45 @@ fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
 }
 
-/// Multiplies `x [..., cols]` with a packed weight.
+/// Multiplies `x [..., cols]` with a packed weight whose tensors are contiguous.
 pub(crate) fn multiply(
-    weight: PackedPrimitive<Flex>,
+    weight: &PackedPrimitive<Flex>,
     x: &FlexTensor,
     store: Store<'_>,
     spec: Spec,
 ) -> FlexTensor {
-    let weight = contiguous_weight(weight);
-    let y = forward(&checked(&weight, spec), floats(x), store, spec);
+    let y = forward(&checked(weight, spec), floats(x), store, spec);
     let mut shape = x.layout().shape().clone();
     let last = shape.num_dims() - 1;
     shape[last] = spec.shape.rows;
     tensor(y, shape)
 }
 
-/// Computes the convolution of `x [batch, channels, height, width]` with a packed kernel.
+/// Computes the convolution of `x [batch, channels, height, width]` with a packed kernel whose tensors are contiguous.
 pub(crate) fn convolve(
-    weight: PackedPrimitive<Flex>,
+    weight: &PackedPrimitive<Flex>,
     x: &FlexTensor,
     window: &Window,
     store: Store<'_>,
     spec: Spec,
 ) -> FlexTensor {
-    let weight = contiguous_weight(weight);
     let shape: [usize; 4] = x.layout().shape().dims();
-    let y = conv2d(Isa::detect(), &checked(&weight, spec), floats(x), shape, window, store);
+    let y = conv2d(Isa::detect(), &checked(weight, spec), floats(x), shape, window, store);
     let [height, width] = window.output([shape[2], shape[3]]);
     tensor(y, [shape[0], spec.shape.rows, height, width])
 }
 
 /// Computes the gradients of [`convolve`], given the gradient `dy` of its output.
 pub(crate) fn convolution_gradients(
-    weight: PackedPrimitive<Flex>,
+    weight: &PackedPrimitive<Flex>,
     x: &FlexTensor,
     dy: &FlexTensor,
     window: &Window,
     spec: Spec,
     wants_x: bool,
 ) -> Conv2dGradients {
-    let weight = contiguous_weight(weight);
     let shape: [usize; 4] = x.layout().shape().dims();
-    let weight = checked(&weight, spec);
+    let weight = checked(weight, spec);
     gradient::conv2d(Isa::detect(), &weight, (floats(x), floats(dy)), shape, window, wants_x)
 }
 

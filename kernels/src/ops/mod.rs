@@ -8,5 +8,8 @@ mod cube;
 mod flex;
 mod traits;
 
-pub(crate) use flex::{convolution_gradients, convolve, multiply, on_cpu, reads, tensor, whole};
+pub(crate) use flex::{
+    contiguous_weight, convolution_gradients, convolve, into_on_cpu, multiply, on_cpu, reads,
+    tensor, whole,
+};
 pub use traits::SparseOps;

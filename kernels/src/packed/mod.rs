@@ -7,6 +7,7 @@ mod spec;
 mod stack;
 mod tensors;
 
+pub(crate) use on_cpu::OnCpu;
 pub use primitive::PackedPrimitive;
 pub use spec::Spec;
 pub use tensors::{Checked, PackedTensors};

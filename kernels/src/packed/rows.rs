@@ -3,7 +3,7 @@ use burn_sparse_cpu::TILE_ROWS;
 use burn_sparse_pattern::{PatternError, UnstructuredPacked};
 
 use super::tensors::{floats, ids};
-use super::{Checked, PackedTensors};
+use super::{Checked, OnCpu, PackedTensors};
 use crate::Layout;
 
 impl PackedTensors {
@@ -44,6 +44,7 @@ impl PackedTensors {
             offsets: ids(&offsets, device),
             order: ids(&order, device),
             checked: Checked::default(),
+            on_cpu: OnCpu::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 use burn::tensor::Tensor;
 use burn_sparse_cpu::TILE_ROWS;
 
-use super::{Checked, PackedTensors};
+use super::{Checked, OnCpu, PackedTensors};
 use crate::Layout;
 
 impl PackedTensors {
@@ -56,6 +56,7 @@ impl PackedTensors {
             offsets: together(offsets, &first.offsets),
             order: together(orders, &first.order),
             checked: Checked::default(),
+            on_cpu: OnCpu::default(),
         })
     }
 }

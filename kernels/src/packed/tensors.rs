@@ -2,7 +2,7 @@ use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_sparse_cpu::{PackedWeight, Parts, TILE_ROWS, Values};
 use burn_sparse_pattern::{BalancedPacked, GroupedPacked, Packed, PatternError, RowOrder};
 
-use super::Spec;
+use super::{OnCpu, Spec};
 use crate::{Activation, Address, Layout, Memo, PackedShape};
 
 /// A packed weight on a device, in the order in which its kernels read it.
@@ -20,6 +20,7 @@ pub struct PackedTensors {
     /// Row at every position.
     pub(crate) order: Tensor<1, Int>,
     pub(crate) checked: Checked,
+    pub(crate) on_cpu: OnCpu,
 }
 
 /// Columns up to which neighbouring blocks are merged into one that keeps the same weights, because kernels start anew with
@@ -50,7 +51,8 @@ impl PackedTensors {
                 values.reshape([slots, lanes])
             }
         };
-        Self { rows, cols, layout, values, index, offsets, order, checked }
+        let on_cpu = OnCpu::default();
+        Self { rows, cols, layout, values, index, offsets, order, checked, on_cpu }
     }
 
     /// Splits a weight into its layout, kept values, index tensors `[index, offsets, order]`, and record of checks.
@@ -93,6 +95,7 @@ impl PackedTensors {
     #[must_use]
     pub fn cast(mut self, dtype: FloatDType) -> Self {
         self.values = self.values.cast(dtype);
+        self.on_cpu = OnCpu::default();
         self
     }
 
@@ -145,6 +148,7 @@ impl PackedTensors {
             offsets: ids(packed.offsets(), device),
             order: ids(order.as_slice(), device),
             checked: Checked::default(),
+            on_cpu: OnCpu::default(),
         }
     }
 
@@ -174,6 +178,7 @@ impl PackedTensors {
             offsets: ids(&[], device),
             order: ids(&[], device),
             checked: Checked::default(),
+            on_cpu: OnCpu::default(),
         }
     }
 

@@ -133,7 +133,7 @@ impl Conv2d {
             let call = Call::new(kernel_input.tokens(), &input);
             let choice = packed.choice_by(call, |call| match self.groups {
                 1 => {
-                    let weight = packed.tensors(self.weight.base());
+                    let weight = packed.tensors(&self.weight);
                     select_conv2d(&weight, call.tokens, call.dtype, &call.device)
                 }
                 _ => {
@@ -144,7 +144,7 @@ impl Conv2d {
             dispatched(self.weight.id, &choice, kernel_input);
             match choice {
                 Choice::Sparse { name, .. } => {
-                    let weight = packed.tensors(self.weight.base());
+                    let weight = packed.tensors(&self.weight);
                     return sparse_conv2d(input, &weight, bias, activation, &window, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {

@@ -48,7 +48,7 @@ impl Fused {
             .iter()
             .filter_map(|layer| {
                 let packed = layer.weight.reparameterization::<PackedParam>()?;
-                Some(packed.tensors(layer.weight.base()))
+                Some(PackedTensors::clone(&packed.tensors(&layer.weight)))
             })
             .collect();
         let quantized: Vec<QuantizedWeight> = layers

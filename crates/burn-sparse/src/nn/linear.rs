@@ -146,7 +146,7 @@ impl Linear {
             dispatched(self.weight.id, &choice, KernelInput::Tokens(tokens));
             match choice {
                 Choice::Sparse { name, .. } => {
-                    let weight = packed.tensors(self.weight.base());
+                    let weight = packed.tensors(&self.weight);
                     return sparse(input, &weight, bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {

@@ -29,6 +29,8 @@ pub struct PackedParam {
     #[module(skip)]
     choice: LastChoice,
     #[module(skip)]
+    assembled: Memo<Arc<PackedTensors>>,
+    #[module(skip)]
     unpacked: Unpacked,
     #[module(skip)]
     checked: Checked,
@@ -45,17 +47,20 @@ impl PackedParam {
         self.pattern
     }
 
-    /// Assembles the packed weight for kernels from its values in `base`.
-    pub(super) fn tensors<const D: usize>(&self, base: Tensor<D>) -> PackedTensors {
-        let index = [self.index.val(), self.offsets.val(), self.order.val()];
-        let shape = (self.view.rows(), self.view.cols());
-        PackedTensors::from_parts(shape, self.layout, base, index, self.checked.clone())
+    /// Returns the packed weight for kernels with its values in `base`, assembled only once while they stay the same.
+    pub(super) fn tensors<const D: usize>(&self, base: &Tensor<D>) -> Arc<PackedTensors> {
+        self.assembled.get_or_of(base, || {
+            let index = [self.index.val(), self.offsets.val(), self.order.val()];
+            let shape = (self.view.rows(), self.view.cols());
+            let (values, checked) = (base.clone(), self.checked.clone());
+            Arc::new(PackedTensors::from_parts(shape, self.layout, values, index, checked))
+        })
     }
 
     /// Returns the kernel for a call.
     pub(super) fn choice(&self, base: &Tensor<2>, call: Call) -> Choice {
         self.choice_by(call, |call| {
-            select(&self.tensors(base.clone()), call.tokens, call.dtype, &call.device)
+            select(&self.tensors(base), call.tokens, call.dtype, &call.device)
         })
     }
 
@@ -92,7 +97,7 @@ impl Reparameterization for PackedParam {
     /// Unpacks to the shape that the layer stores.
     fn apply<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
         let device = base.device();
-        let tensors = self.tensors(base);
+        let tensors = self.tensors(&base);
         let (mut from, mut to) = (Vec::new(), Vec::new());
         tensors.entries(|row, col, at| {
             from.push(at as u32);
@@ -158,6 +163,7 @@ impl Reparameterizer for PackInto {
             pattern,
             layout,
             choice: LastChoice::default(),
+            assembled: Memo::default(),
             unpacked: Unpacked::default(),
             checked,
         };

@@ -122,7 +122,9 @@ impl<V: Value> Decode<'_, V> {
                 // SAFETY: columns were checked, so `x[token][column]` exists; the values of a group are
                 // `columns.len() · vector` floats, and these are whole vectors of them.
                 unsafe {
+                    let rows = &rows[lane..rows.len().min(lane + U * S::LANES)];
                     let mut sums = [[[S::zero(); U]; T]; CHAINS];
+                    sums[0] = [self.bias::<S, U>(rows); T];
                     let mut values = values.wrapping_add(lane);
                     let mut chunks = columns.chunks_exact(CHAINS);
                     for chunk in &mut chunks {
@@ -135,18 +137,14 @@ impl<V: Value> Decode<'_, V> {
                         self.column::<S, T, U>(column, values, &mut sums[0]);
                         values = values.wrapping_add(self.vector);
                     }
-                    let rows = &rows[lane..rows.len().min(lane + U * S::LANES)];
-                    let bias = self.bias(rows);
                     for token in 0..T {
-                        let mut buffer = [0.0_f32; MOST];
-                        for v in 0..U {
-                            let mut sum = sums[0][token][v];
-                            for chain in &sums[1..] {
-                                sum = S::add(sum, chain[token][v]);
+                        let mut found = sums[0][token];
+                        for chain in &sums[1..] {
+                            for (found, sum) in found.iter_mut().zip(chain[token]) {
+                                *found = S::add(*found, sum);
                             }
-                            S::store(buffer.as_mut_ptr().add(v * S::LANES), sum);
                         }
-                        self.put::<S, U>(token, rows, &bias, &mut buffer);
+                        self.put::<S, U>(token, rows, &found);
                     }
                 }
             }
@@ -162,6 +160,8 @@ impl<V: Value> Decode<'_, V> {
             // SAFETY: as in `vectors`; `C` columns of a group are one vector of values.
             unsafe {
                 let mut sums = [[S::zero(); T]; CHAINS];
+                let [bias] = self.bias::<S, 1>(rows);
+                sums[0] = [bias; T];
                 let mut at = values;
                 let (columns, rest) = columns.as_chunks::<C>();
                 let mut chunks = columns.chunks_exact(CHAINS);
@@ -175,59 +175,76 @@ impl<V: Value> Decode<'_, V> {
                     self.columns::<S, T, C>(columns, at, &mut sums[0]);
                     at = at.add(S::LANES);
                 }
-                let bias = self.bias(rows);
                 for token in 0..T {
-                    let mut buffer = [0.0_f32; MOST];
                     let mut sum = sums[0][token];
                     for chain in &sums[1..] {
                         sum = S::add(sum, chain[token]);
                     }
-                    S::store(buffer.as_mut_ptr(), sum);
-                    for row in 0..self.vector {
+                    let mut parts = [0.0_f32; MOST];
+                    S::store(parts.as_mut_ptr(), sum);
+                    // Compiles to scalars and inserts; a vector load of scalars just stored would wait for all of them.
+                    let mut found = [0.0_f32; 16];
+                    for row in 0..S::LANES / C {
+                        found[row] = parts[row];
                         for column in 1..C {
-                            buffer[row] += buffer[column * self.vector + row];
-                        }
-                        for (i, &column) in rest.iter().enumerate() {
-                            let x = *self.x.as_ptr().add(token * cols + column as usize);
-                            buffer[row] += (*at.add(i * self.vector + row)).widen() * x;
+                            found[row] += parts[column * (S::LANES / C) + row];
                         }
                     }
-                    self.put::<S, 1>(token, rows, &bias, &mut buffer);
+                    for (i, &column) in rest.iter().enumerate() {
+                        let x = *self.x.as_ptr().add(token * cols + column as usize);
+                        for row in 0..S::LANES / C {
+                            found[row] += (*at.add(i * (S::LANES / C) + row)).widen() * x;
+                        }
+                    }
+                    self.put::<S, 1>(token, rows, &[S::load(found.as_ptr())]);
                 }
             }
         }
     }
 
-    /// Returns the biases of rows, which are scattered.
+    /// Returns the biases of the rows of `U` vectors, which are scattered.
     #[inline(always)]
-    fn bias(&self, rows: &[i32]) -> [f32; MOST] {
-        let mut bias = [0.0; MOST];
-        for (bias, &row) in bias.iter_mut().zip(rows) {
-            *bias = self.store.bias(row as usize);
+    unsafe fn bias<S: Simd, const U: usize>(&self, rows: &[i32]) -> [S::F; U] {
+        // SAFETY: every row is a row of the weight, which has as many biases; 16 floats are at least a vector.
+        unsafe {
+            let mut biases = [S::zero(); U];
+            let Some(bias) = self.store.bias else { return biases };
+            for (v, biases) in biases.iter_mut().enumerate() {
+                let rows = &rows[rows.len().min(v * S::LANES)..];
+                *biases = if rows.len() >= S::LANES {
+                    S::gather_columns(bias.as_ptr(), rows.as_ptr())
+                } else {
+                    let mut first = [0.0_f32; 16];
+                    for (first, &row) in first.iter_mut().zip(rows) {
+                        *first = bias[row as usize];
+                    }
+                    S::load(first.as_ptr())
+                };
+            }
+            biases
         }
-        bias
     }
 
     /// Writes the outputs of a token for rows of `U` vectors, from their sums.
     #[inline(always)]
-    unsafe fn put<S: Simd, const U: usize>(
-        &self,
-        token: usize,
-        rows: &[i32],
-        bias: &[f32; MOST],
-        sums: &mut [f32; MOST],
-    ) {
+    unsafe fn put<S: Simd, const U: usize>(&self, token: usize, rows: &[i32], sums: &[S::F; U]) {
         // SAFETY: `U` vectors are at most `MOST` floats; every row is a row of the output and belongs to this group alone.
         unsafe {
+            let mut outputs = [0.0_f32; MOST];
             for v in 0..U {
-                let at = v * S::LANES;
-                let sum = S::add(S::load(sums.as_ptr().add(at)), S::load(bias.as_ptr().add(at)));
-                S::store(sums.as_mut_ptr().add(at), self.store.activate::<S>(sum, true));
+                let sum = self.store.activate::<S>(sums[v], true);
+                S::store(outputs.as_mut_ptr().add(v * S::LANES), sum);
             }
-            self.store.finish::<S>(sums.as_mut_ptr(), U * S::LANES);
+            self.store.finish::<S>(outputs.as_mut_ptr(), U * S::LANES);
             let y = self.y.get().add(token * self.weight.rows);
-            for (&row, &sum) in rows.iter().zip(sums.iter()) {
-                *y.add(row as usize) = sum;
+            if rows.len() == U * S::LANES {
+                for (i, output) in outputs.iter().enumerate().take(U * S::LANES) {
+                    *y.add(*rows.get_unchecked(i) as usize) = *output;
+                }
+            } else {
+                for (&row, &output) in rows.iter().zip(&outputs) {
+                    *y.add(row as usize) = output;
+                }
             }
         }
     }
