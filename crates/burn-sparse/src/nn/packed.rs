@@ -47,7 +47,8 @@ impl PackedParam {
         self.pattern
     }
 
-    /// Returns the packed weight for kernels with its values in `base`, assembled only once while they stay the same.
+    /// Returns the packed weight for kernels with its values in `base`, assembled only once while they stay the same: indices
+    /// never change without them.
     pub(super) fn tensors<const D: usize>(&self, base: &Tensor<D>) -> Arc<PackedTensors> {
         self.assembled.get_or_of(base, || {
             let index = [self.index.val(), self.offsets.val(), self.order.val()];
