@@ -34,3 +34,8 @@ pub(crate) fn flex_ints<const D: usize>(tensor: &Tensor<D, Int>) -> Option<FlexT
         false => flex_tensor(tensor),
     }
 }
+
+/// Returns the tensor itself if it is contiguous: a clone would share its memory and thereby prevent writes to it.
+pub(crate) fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}

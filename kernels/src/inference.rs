@@ -32,7 +32,7 @@ pub(crate) fn inference<const D: usize>(
     let spec = Spec { kernel, checked, ..weight.spec(activation) };
     let y = multiply(&primitives.packed, &x, Store { bias, activation }, spec);
     if !checked {
-        primitives.set_checked(weight);
+        weight.set_checked_on_cpu(primitives);
     }
     Ok(Tensor::from_primitive::<Flex>(y))
 }

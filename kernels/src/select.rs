@@ -2,7 +2,7 @@ use burn::tensor::{DType, Device};
 use burn_sparse_cpu::Isa;
 
 use crate::cost::{Chosen, Costs};
-use crate::ops::reads;
+use crate::packed::reads;
 use crate::{Choice, KernelName, Layout, PackedShape, PackedTensors, Predicted, Reason};
 
 /// Largest share of the dense product's time that a sparse kernel may be predicted to take. Predictions have errors, and

@@ -10,7 +10,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
-use crate::ops::{contiguous_weight, convolution_gradients, convolve, tensor};
+use crate::ops::{convolution_gradients, convolve, tensor};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors, Window};
 
@@ -33,7 +33,7 @@ pub(super) fn training(
     let bias = bias.try_into_primitive::<Differentiated>().ok()?;
     let parents = [x.node(), values.node(), bias.node()];
     let [x, values, bias] = [x, values, bias].map(|tensor| tensor.into_primitive().to_contiguous());
-    let packed = contiguous_weight(weight.on_cpu(values)?);
+    let packed = weight.on_cpu(values)?.contiguous();
     let checked = weight.is_checked_on_cpu(&packed);
     let spec = Spec { checked, ..weight.spec(Activation::None) };
     let store = Store { bias: Some(bias.as_slice()?), activation: Activation::None };

@@ -6,12 +6,11 @@ use burn_flex::FlexTensor;
 
 use crate::flex_tensor::into_flex_tensor;
 use crate::ops::whole;
-use crate::{Activation, activate};
 
 /// Number of outputs up to which the steps around a product are noticeable.
 const SMALL: usize = 1 << 16;
 
-/// Computes `y = activation(x · W + bias)` with a dense weight. For few outputs on the CPU without autodiff, it calls the same
+/// Computes `y = x · W + bias` with a dense weight. For few outputs on the CPU without autodiff, it calls the same
 /// product as Burn's `linear` without the steps around it, which take longer than the product of a small layer.
 ///
 /// # Shapes
@@ -26,13 +25,11 @@ pub fn dense_linear<const D: usize>(
     x: Tensor<D>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
-    activation: Activation,
 ) -> Tensor<D> {
-    let y = match small(x, weight, bias) {
+    match small(x, weight, bias) {
         Ok(y) => Tensor::from_primitive::<Flex>(y),
         Err((x, weight, bias)) => linear(x, weight, bias),
-    };
-    activate(y, activation)
+    }
 }
 
 type Operands<const D: usize> = (Tensor<D>, Tensor<2>, Option<Tensor<1>>);

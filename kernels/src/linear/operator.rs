@@ -4,8 +4,8 @@ use burn::tensor::{DType, Device, Tensor};
 use super::dispatch::Dispatch;
 use crate::activation::activate;
 use crate::inference::inference;
-use crate::ops::{SparseOps, multiply, reads};
-use crate::packed::{PackedPrimitive, Spec};
+use crate::ops::{SparseOps, multiply};
+use crate::packed::{PackedPrimitive, Spec, reads};
 use crate::{Activation, KernelName, PackedTensors};
 
 /// Computes `y = activation(x · Wᵀ + bias)` with a packed `W [rows, cols]`, on any backend that implements [`SparseOps`], with

@@ -8,7 +8,7 @@ use burn_sparse_cpu::{Isa, PackedWeight, Parts, Store, Values, conv2d, masked, r
 use super::SparseOps;
 use crate::Window;
 use crate::cost::Costs;
-use crate::flex_tensor::into_flex_tensor;
+use crate::flex_tensor::{contiguous, into_flex_tensor};
 use crate::kernel_name::OnDevice;
 use crate::packed::{PackedPrimitive, Spec};
 
@@ -22,7 +22,7 @@ impl SparseOps for Flex {
         let (x, bias) = (contiguous(x), contiguous(bias));
         let bias = floats(&bias);
         let bias = (!bias.is_empty()).then_some(bias);
-        multiply(&contiguous_weight(weight), &x, Store { bias, activation: spec.activation }, spec)
+        multiply(&weight.contiguous(), &x, Store { bias, activation: spec.activation }, spec)
     }
 
     fn sparse_linear_dx(
@@ -30,7 +30,7 @@ impl SparseOps for Flex {
         weight: PackedPrimitive<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let weight = contiguous_weight(weight);
+        let weight = weight.contiguous();
         let dy = dy.to_contiguous();
         let dy = floats(&dy);
         let n = dy.len() / spec.shape.rows;
@@ -45,7 +45,7 @@ impl SparseOps for Flex {
         weight: PackedPrimitive<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let weight = contiguous_weight(weight);
+        let weight = weight.contiguous();
         let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
         let (x, dy) = (floats(&x), floats(&dy));
         let dw = gradient::dw(Isa::detect(), &checked(&weight, spec), x, dy);
@@ -82,18 +82,6 @@ impl SparseOps for Flex {
     }
 }
 
-/// Returns the tensor itself if it is contiguous: a clone would share its memory and thereby prevent writes to it.
-fn contiguous(tensor: FlexTensor) -> FlexTensor {
-    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
-}
-
-/// Makes all tensors of a weight contiguous.
-pub(crate) fn contiguous_weight(weight: PackedPrimitive<Flex>) -> PackedPrimitive<Flex> {
-    let PackedPrimitive { values, index, offsets, order } = weight;
-    let [values, index, offsets, order] = [values, index, offsets, order].map(contiguous);
-    PackedPrimitive { values, index, offsets, order }
-}
-
 /// Returns the whole memory of a contiguous tensor for writing, if nothing else reads it.
 pub(crate) fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
     let elements = tensor.layout().num_elements();
@@ -103,11 +91,6 @@ pub(crate) fn whole(tensor: &mut FlexTensor) -> Option<&mut [f32]> {
 
 fn bytes(mask: &FlexTensor) -> &[u8] {
     mask.as_slice().expect("masks are bytes")
-}
-
-/// Returns `true` if the CPU's kernels read values of this type.
-pub(crate) fn reads(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::BF16 | DType::F16)
 }
 
 /// Returns the primitive of an f32 tensor on the CPU, contiguous; `None` for other tensors and those that autodiff tracks.

@@ -9,7 +9,6 @@ mod flex;
 mod traits;
 
 pub(crate) use flex::{
-    contiguous_weight, convolution_gradients, convolve, into_on_cpu, multiply, on_cpu, reads,
-    tensor, whole,
+    convolution_gradients, convolve, into_on_cpu, multiply, on_cpu, tensor, whole,
 };
 pub use traits::SparseOps;

@@ -1,5 +1,6 @@
 //! Packed weights as tensors.
 
+mod flex;
 mod on_cpu;
 mod primitive;
 mod rows;
@@ -7,7 +8,8 @@ mod spec;
 mod stack;
 mod tensors;
 
-pub(crate) use on_cpu::OnCpu;
+pub(crate) use flex::{OnCpu, reads};
 pub use primitive::PackedPrimitive;
+
 pub use spec::Spec;
 pub use tensors::{Checked, PackedTensors};

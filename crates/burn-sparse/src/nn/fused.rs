@@ -121,7 +121,7 @@ impl Fused {
             Choice::Dense { reason: Reason::Slower(_) } => {
                 let dense = || side_by_side(&self.layers, |layer| layer.weight.val());
                 let dense = self.unpacked.get_or(weight.values(), dense);
-                dense_linear(input, dense, self.bias.clone(), Activation::None)
+                dense_linear(input, dense, self.bias.clone())
             }
             Choice::Dense { .. } => {
                 let dense = side_by_side(&self.layers, |layer| layer.weight.val());

@@ -150,7 +150,8 @@ impl Linear {
                     return sparse(input, &weight, bias, activation, name);
                 }
                 Choice::Dense { reason: Reason::Slower(_) } => {
-                    return dense_linear(input, packed.dense(&self.weight), bias, activation);
+                    let y = dense_linear(input, packed.dense(&self.weight), bias);
+                    return activate(y, activation);
                 }
                 Choice::Dense { .. } => {}
             }
