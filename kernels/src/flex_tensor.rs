@@ -13,6 +13,7 @@ pub(crate) fn flex_tensor<const D: usize, K: Basic>(tensor: &Tensor<D, K>) -> Op
 /// Turns a tensor on the CPU into its primitive; returns other tensors and those that autodiff tracks.
 ///
 /// Burn's `try_into_primitive` does the same, but moves the tensor more often, which small layers notice.
+#[expect(clippy::result_large_err, reason = "a box would cost an allocation per call")]
 pub(crate) fn into_flex_tensor<const D: usize, K: Basic>(
     tensor: Tensor<D, K>,
 ) -> Result<FlexTensor, Tensor<D, K>> {

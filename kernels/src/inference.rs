@@ -12,6 +12,7 @@ use crate::{Activation, PackedTensors};
 ///
 /// [`SparseOps`](crate::SparseOps) would clone and move every tensor several times, which takes longer than the product of a
 /// small layer.
+#[expect(clippy::result_large_err, reason = "a box would cost an allocation per call")]
 pub(crate) fn inference<const D: usize>(
     x: Tensor<D>,
     weight: &PackedTensors,

@@ -35,6 +35,7 @@ pub fn dense_linear<const D: usize>(
 type Operands<const D: usize> = (Tensor<D>, Tensor<2>, Option<Tensor<1>>);
 
 /// Multiplies small operands, or returns them.
+#[expect(clippy::result_large_err, reason = "a box would cost an allocation per call")]
 fn small<const D: usize>(
     x: Tensor<D>,
     weight: Tensor<2>,

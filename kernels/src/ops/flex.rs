@@ -99,6 +99,7 @@ pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> Option<FlexTensor> {
 }
 
 /// Same as [`on_cpu`], for a tensor that is no longer needed; returns those that are not on the CPU.
+#[expect(clippy::result_large_err, reason = "a box would cost an allocation per call")]
 pub(crate) fn into_on_cpu<const D: usize>(tensor: Tensor<D>) -> Result<FlexTensor, Tensor<D>> {
     if tensor.dtype() != DType::F32 {
         return Err(tensor);
