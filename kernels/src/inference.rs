@@ -4,7 +4,7 @@ use burn_flex::FlexTensor;
 use burn_sparse_cpu::Store;
 
 use crate::kernel_name::OnDevice;
-use crate::ops::{into_on_cpu, on_cpu};
+use crate::ops::{floats, into_on_cpu, on_cpu};
 use crate::packed::{PackedPrimitive, Spec};
 use crate::{Activation, PackedTensors};
 
@@ -27,7 +27,7 @@ pub(crate) fn inference<const D: usize>(
         Some(bias) => bias,
         None => None,
     };
-    let bias = bias.as_ref().map(|bias| bias.as_slice::<f32>().expect("contiguous floats"));
+    let bias = bias.as_ref().map(floats);
     let x = into_on_cpu(x)?;
     let checked = primitives.is_checked();
     let spec = Spec { kernel, checked, ..weight.spec(activation) };

@@ -7,7 +7,7 @@ use burn_sparse_cpu::int8::{self, ByteIsa, ByteWeight};
 use burn_sparse_pattern::Packed;
 use burn_sparse_pattern::format::Scales;
 
-use crate::ops::{on_cpu, tensor};
+use crate::ops::{floats, on_cpu, tensor};
 use crate::{Activation, KernelName};
 
 /// Number of bytes that the last-level cache of most CPUs holds.
@@ -125,9 +125,8 @@ pub fn quantized_linear<const D: usize>(
     };
     let Some(x) = on_cpu(&x) else { refused() };
     let bias = bias.map(|bias| on_cpu(&bias).unwrap_or_else(|| refused()));
-    let bias = bias.as_ref().map(|bias| bias.as_slice().expect("contiguous floats"));
-    let x = x.as_slice().expect("contiguous floats");
-    let y = int8::run(ByteIsa::detect(), weight, x, Store { bias, activation });
+    let bias = bias.as_ref().map(floats);
+    let y = int8::run(ByteIsa::detect(), weight, floats(&x), Store { bias, activation });
     Tensor::from_primitive::<Flex>(tensor(y, shape))
 }
 

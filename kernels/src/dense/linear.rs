@@ -5,7 +5,7 @@ use burn::tensor::{DType, Shape, Tensor};
 use burn_flex::FlexTensor;
 
 use crate::flex_tensor::into_flex_tensor;
-use crate::ops::whole;
+use crate::ops::{floats, whole};
 
 /// Number of outputs up to which the steps around a product are noticeable.
 const SMALL: usize = 1 << 16;
@@ -69,8 +69,8 @@ fn small<const D: usize>(
     let bias = bias.map(|bias| bias.to_contiguous());
     let x = if D == 2 { x } else { x.reshape(Shape::new([tokens, cols])) };
     let mut y = Flex::float_matmul(x, weight);
-    if let Some(bias) = bias.as_ref().and_then(|bias| bias.as_slice::<f32>()) {
-        let whole = whole(&mut y).expect("a new tensor");
+    if let Some(bias) = bias.as_ref().map(floats) {
+        let whole = whole(&mut y).expect("a product owns its memory");
         match bias {
             [bias] => whole.iter_mut().for_each(|y| *y += bias),
             _ => whole.chunks_exact_mut(rows).for_each(|row| {

@@ -113,8 +113,8 @@ pub(crate) fn tensor(data: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(data), layout, DType::F32)
 }
 
-/// Returns the elements of a contiguous f32 tensor; `linear::run` has rejected every other type.
-fn floats(tensor: &FlexTensor) -> &[f32] {
+/// Returns the elements of a contiguous f32 tensor, such as those of [`on_cpu`]; operators have rejected every other type.
+pub(crate) fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
 }
 

@@ -9,6 +9,6 @@ mod flex;
 mod traits;
 
 pub(crate) use flex::{
-    convolution_gradients, convolve, into_on_cpu, multiply, on_cpu, tensor, whole,
+    convolution_gradients, convolve, floats, into_on_cpu, multiply, on_cpu, tensor, whole,
 };
 pub use traits::SparseOps;

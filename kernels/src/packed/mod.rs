@@ -10,6 +10,5 @@ mod tensors;
 
 pub(crate) use flex::{OnCpu, reads};
 pub use primitive::PackedPrimitive;
-
 pub use spec::Spec;
 pub use tensors::{Checked, PackedTensors};

@@ -41,6 +41,7 @@ impl PackedTensors {
         !matches!(self.layout, Layout::Balanced { .. })
             && self.checked.0.get_for(&indices) == Some((self.rows, self.cols, self.layout))
     }
+
     /// Records that a kernel has checked the indices of these primitives.
     pub(crate) fn set_checked_on_cpu(&self, primitives: &Primitives) {
         if matches!(self.layout, Layout::Balanced { .. }) {
