@@ -45,6 +45,10 @@ def measure(args, cell):
     """Returns the metric of one cell and the seconds that pruning took."""
     score, _, repair = cell["method"].partition("+")
     extra = [word for name in ("all", cell["pattern"].partition("(")[0]) for word in args.options.get(name, "").split()]
+    if not repair and "--toward-dense" in extra:
+        # Refused without a repair to aim.
+        at = extra.index("--toward-dense")
+        del extra[at : at + 2]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "pruned"
         calibrate = ["--calibrate", args.calibrate, "--samples", str(args.samples), "--score", score]

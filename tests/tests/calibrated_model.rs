@@ -48,6 +48,30 @@ impl Blocks<Stack> for LayerByLayer {
 }
 
 #[test]
+fn a_packed_layer_that_is_not_planned_runs_while_others_are_recorded() {
+    #[derive(Module, Debug)]
+    struct Convolutions {
+        first: Conv2d,
+        second: Conv2d,
+        third: Conv2d,
+    }
+    let device = Device::flex();
+    let model = seeded(&device, 1, |device| {
+        let layer = |inputs, outputs| Conv2dConfig::new([inputs, outputs], [3, 3]).init(device);
+        Convolutions { first: layer(8, 16), second: layer(16, 24), third: layer(24, 8) }
+    });
+    let second = rule("balanced(block=8)", 0.75).with_params(["second.weight"]);
+    let model = plan(&model, &second).attach(model).unwrap().finish().unwrap().pack();
+    let first = plan(&model, &rule("balanced(block=8)", 0.5).with_params(["first.weight"]));
+    let blocks = Whole::new(|model: &Convolutions, x: &Tensor<4>| {
+        model.third.forward(model.second.forward(model.first.forward(x.clone())));
+    });
+    let x = Tensor::random([2, 8, 9, 9], Distribution::Default, &device);
+    let found = first.calibrate(&model, &blocks, vec![x], &CalibrateConfig::new(), |_| ()).unwrap();
+    assert_eq!(found.weights().len(), 1);
+}
+
+#[test]
 fn a_layer_that_is_not_pruned_stays_as_it_is_to_the_bit() {
     let (model, x) = (stack(), tokens(64, 24));
     let rule = rule("shfl-bw(vector=4)", 0.5).with_except(["layers.1.*"]);

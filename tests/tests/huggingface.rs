@@ -6,7 +6,9 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::slots;
-use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Sampling, Weights};
+use burn_sparse_models::huggingface::{
+    BertEmbedder, CausalLm, Folder, PretrainedError, Sampling, Weights,
+};
 use burn_sparse_models::{BertConfig, LlamaConfig};
 use burn_sparse_tests::pretrained::{
     BERT, LLAMA, bert_tensors, folder, llama_tensors, noise, shard, tokenizer, write_tensors,
@@ -44,6 +46,15 @@ fn padding_changes_no_embedding() {
     }
     // Longer than the context of ten tokens: cut.
     assert_eq!(model.embed(&["a ".repeat(40)]).unwrap()[0].len(), 8);
+}
+
+#[test]
+fn embeddings_that_are_not_finite_are_refused() {
+    let mut tensors = bert_tensors();
+    tensors.get_mut("encoder.layer.1.output.dense.bias").unwrap().1[3] = f32::NAN;
+    let model = embedder(folder(BERT, &tensors).path()).unwrap();
+    let error = model.embed(&["a b"]).unwrap_err().to_string();
+    assert_names(&error, &["text 1", "not finite"]);
 }
 
 #[test]
@@ -317,9 +328,20 @@ fn generated_text_keeps_the_space_that_separates_it_from_the_prompt() {
 fn a_new_folder_must_not_hold_a_model() {
     let (from, to) = (folder(BERT, &bert_tensors()), folder(LLAMA, &llama_tensors()));
     let before = fs::read(to.path().join("config.json")).unwrap();
-    let error = Folder::open(from.path()).unwrap().create_copy(to.path()).unwrap_err().to_string();
+    let from = Folder::open(from.path()).unwrap();
+    let write = |weights: &Path| {
+        fs::write(weights, "")
+            .map_err(|source| PretrainedError::Write { path: weights.into(), source })
+    };
+    let error = from.create_copy(to.path(), write).unwrap_err().to_string();
     assert_names(&error, &["already holds a model", "another folder"]);
     assert_eq!(fs::read(to.path().join("config.json")).unwrap(), before);
+    // A copy whose weights could not be written can be repeated.
+    let new = to.path().join("new");
+    let full = |_: &Path| Err(PretrainedError::Input("no space left".into()));
+    assert_names(&from.create_copy(&new, full).unwrap_err().to_string(), &["no space left"]);
+    from.create_copy(&new, write).unwrap();
+    assert!(new.join("config.json").is_file());
 }
 
 #[test]

@@ -336,3 +336,43 @@ fn a_weight_that_became_nan_while_packed_is_refused_by_name() {
     assert!(matches!(error, TrainError::NotFinite { .. }), "{error}");
     assert!(error.to_string().contains("first.weight"), "{error}");
 }
+
+#[test]
+fn the_norm_to_clip_by_is_that_of_the_gradients_that_a_step_uses() {
+    let device = Device::flex().autodiff();
+    let all = |sparse: &Sparse<Net>, grads: &GradientsParams| {
+        struct Squares<'a>(&'a GradientsParams, f64);
+        impl ModuleVisitor for Squares<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let grad = self.0.get::<D>(param.id).unwrap();
+                let values: Vec<f32> = grad.into_data().try_into_vec().unwrap();
+                self.1 += values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+            }
+        }
+        let mut squares = Squares(grads, 0.0);
+        sparse.inner().visit(&mut squares);
+        squares.1.sqrt()
+    };
+    let gradients = |sparse: &Sparse<Net>| {
+        let grads = sparse.inner().loss(0, &device).backward();
+        GradientsParams::from_grads(grads, sparse.inner())
+    };
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-4 * b;
+    for pattern in ["balanced(block=32)", "shfl-bw(vector=8)"] {
+        let mut optimizer = SgdConfig::new().init();
+        // Straight through: dropped weights learn until the ramp ends.
+        let learning = stepped(attached(net(), pattern), &mut optimizer, 0..4);
+        let grads = gradients(&learning);
+        assert!(near(learning.gradient_norm(&grads).unwrap(), all(&learning, &grads)));
+
+        let masked = stepped(learning, &mut optimizer, 4..10);
+        let grads = gradients(&masked);
+        let norm = masked.gradient_norm(&grads).unwrap();
+        assert!(norm < 0.9 * all(&masked, &grads), "{pattern}");
+        let packed = masked.pack(&mut optimizer).unwrap();
+        assert!(packed.is_packed());
+        let grads = gradients(&packed);
+        assert!(near(packed.gradient_norm(&grads).unwrap(), norm), "{pattern}");
+        assert!(near(all(&packed, &grads), norm), "{pattern}");
+    }
+}

@@ -63,6 +63,21 @@ fn folders_are_pruned_by_the_inputs_of_a_text_the_same_way_every_time() {
 }
 
 #[test]
+fn weights_that_a_rule_excepts_are_not_pruned() {
+    for (config, layer) in [(BERT, "layers.0."), (LLAMA, "layers.0.")] {
+        let place = Place::new(config);
+        let folder = Folder::open(place.model.path()).unwrap();
+        let rule = PruneConfig::new(Pattern::balanced(4), 0.5).with_except([format!("{layer}*")]);
+        let out = place.data.path().join("out");
+        let pruned = prune_folder(&folder, &rule, 1, None, &out, |_| ()).unwrap().checkpoint;
+        assert!(pruned.packed().count() > 0);
+        for (name, _) in pruned.packed() {
+            assert!(!name.starts_with(layer), "{name}");
+        }
+    }
+}
+
+#[test]
 fn an_exported_model_has_the_names_and_shards_of_the_original() {
     let place = Place::new(BERT);
     let tensors = bert_tensors();

@@ -153,6 +153,23 @@ fn an_embedding_in_8_bits_reads_rows_and_scores_tokens() {
 }
 
 #[test]
+fn dense_exports_of_integers_hold_floats() {
+    let folder = tempfile::tempdir().unwrap();
+    let dense = EmbeddingConfig::new(37, 24).init(&Device::flex());
+    let rounded = Checkpoint::of_dense(&dense).with_values(ValueType::Int8).unwrap();
+    let path = folder.path().join("dense.safetensors");
+    rounded.write(&path, Format::DenseBurn).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let found: Vec<_> = file.iter().map(|(name, view)| (name, view.dtype())).collect();
+    assert_eq!(found, [("weight", safetensors::Dtype::F32)]);
+    let read = Checkpoint::read(&path).unwrap();
+    let layer = |checkpoint: &Checkpoint| checkpoint.load_dense(dense.clone()).unwrap();
+    let stored = |layer: burn_sparse::nn::Embedding| values(layer.weight.val());
+    assert_eq!(stored(layer(&read)), stored(layer(&rounded)));
+}
+
+#[test]
 fn pruned_and_unpruned_folders_of_pretrained_models_run_in_8_bits() {
     let device = Device::flex();
     let packed = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! Reconstruction: the kept weights of a block are trained to the outputs of the dense block.
 
 use burn::module::Module;
-use burn::tensor::Tensor;
+use burn::nn::{BatchNorm, BatchNormConfig};
+use burn::tensor::{Device, Tensor};
 use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibrateError, Calibrated};
 use burn_sparse::nn::Linear;
 use burn_sparse_tests::calibration::{forward, linear, plan, rule, tokens, values};
@@ -94,6 +95,55 @@ fn reconstructed_blocks_are_closer_to_the_dense_ones_and_keep_their_masks() {
     assert!(off(found.model()) < 0.9 * off(plain.model()));
     let scale = |model: &Residuals| values(model.blocks[1].scale.weight.val());
     assert_eq!(scale(found.model()), scale(&model), "a layer that is not pruned");
+}
+
+/// A layer, and the normalization of its outputs.
+#[derive(Module, Debug)]
+struct Normed {
+    inner: Linear,
+    norm: BatchNorm,
+}
+
+struct NormedBlock;
+
+impl Blocks<Normed> for NormedBlock {
+    type State = Tensor<3>;
+
+    fn len(&self, _model: &Normed) -> usize {
+        1
+    }
+
+    fn run(&self, model: &Normed, _block: usize, x: &Tensor<3>) -> Tensor<3> {
+        model.norm.forward(model.inner.forward(x.clone()).swap_dims(1, 2)).swap_dims(1, 2)
+    }
+
+    fn features(&self, x: &Tensor<3>) -> Option<Tensor<3>> {
+        Some(x.clone())
+    }
+
+    fn with_features(&self, _x: &Tensor<3>, features: Tensor<3>) -> Tensor<3> {
+        features
+    }
+}
+
+#[test]
+fn the_reported_error_is_that_of_the_model_with_its_own_running_statistics() {
+    let norm = BatchNormConfig::new(16).init(&Device::flex());
+    let model = Normed { inner: linear(24, 16, true), norm };
+    let plan = plan(&model, &rule("balanced(block=8)", 0.75));
+    let config = CalibrateConfig::new().with_toward_dense(1.0).with_reconstruct(20);
+    let found = plan.calibrate(&model, &NormedBlock, sequences(), &config, |_| ()).unwrap();
+    let reported = found.blocks()[0].error;
+    let pruned = found.attach(model.clone()).unwrap().finish().unwrap();
+    let (mut off, mut all) = (0.0, 0.0);
+    for x in sequences() {
+        let dense = NormedBlock.run(&model, 0, &x);
+        let output = NormedBlock.run(pruned.model(), 0, &x);
+        off += values((output - dense.clone()).powi_scalar(2).sum())[0];
+        all += values(dense.powi_scalar(2).sum())[0];
+    }
+    let error = (off / all).sqrt();
+    assert!((reported - error).abs() < 1e-4 * error, "{reported} for {error}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Inspect(InspectArguments),
     /// Benchmark layers, dense and sparse alternating in one run.
     Bench(BenchArguments),
-    /// Train a recipe over patterns, sparsities, methods and seeds, from one dense checkpoint each.
+    /// Train a recipe over patterns, sparsities, methods and seeds, from one dense checkpoint for each seed.
     Sweep(SweepArguments),
     /// Write the results of a run or a sweep as one HTML file, and print its table as Markdown.
     Report(ReportArguments),

@@ -9,7 +9,8 @@ pub(crate) struct Compute {
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Type that a GPU computes in; the CPU stores weights in it, and computes in f32 or, with w8a8 and w4a8, in 8 bits.
+    /// Type that a GPU computes in; the CPU stores weights in it, and computes in f32 or, with w8a8 and w4a8, in 8 bits
+    /// [default: f32; on the CPU, as stored].
     #[arg(long, value_enum)]
     pub(crate) values: Option<Values>,
 }

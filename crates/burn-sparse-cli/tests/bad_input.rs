@@ -4,6 +4,8 @@ mod support;
 
 use std::path::Path;
 
+use burn_sparse_tests::pretrained::BERT;
+use burn_sparse_tests::pretrained_run::Place;
 use support::{assert_refused, command, recipe, run, train};
 
 /// Trains a recipe with `from` replaced by `to` and asserts that it is refused before anything is written.
@@ -190,6 +192,8 @@ fn runs_are_neither_overwritten_nor_mixed_up() {
     assert_refused(&run(folder, &arguments), &["already holds a run", "--resume"]);
     let other = [&arguments[..], &["--resume", "--set", "seed=5"]].concat();
     assert_refused(&run(folder, &other), &["run of another recipe: seed is 0 there, 5 here"]);
+    let set = [&arguments[..], &["--resume", "--set", "train.clip=1.5"]].concat();
+    assert_refused(&run(folder, &set), &["train.clip is not set there, 1.5 here"]);
     let empty = ["train", "recipe.toml", "--run-dir", "empty", "--resume"];
     assert_refused(&run(folder, &empty), &["empty holds no run to resume"]);
     assert_eq!(std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap(), before);
@@ -215,10 +219,16 @@ fn a_checkpoint_that_lies_where_a_run_would_write_its_own_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recipe(folder, "", "");
-    std::fs::write(folder.join("checkpoint.safetensors"), "mine").unwrap();
-    let arguments = ["train", "recipe.toml", "--run-dir", "."];
-    assert_refused(&run(folder, &arguments), &["choose another --run-dir"]);
-    assert_eq!(std::fs::read(folder.join("checkpoint.safetensors")).unwrap(), b"mine");
+    for file in ["checkpoint.safetensors", "initial.safetensors"] {
+        let path = folder.join(file);
+        std::fs::write(&path, "mine").unwrap();
+        let arguments = ["train", "recipe.toml", "--run-dir", "."];
+        assert_refused(&run(folder, &arguments), &["choose another --run-dir"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        for file in [&path, &folder.join(".lock")] {
+            let _ = std::fs::remove_file(file);
+        }
+    }
 }
 
 #[test]
@@ -318,6 +328,17 @@ fn options_that_would_have_no_effect_are_refused() {
     }
     for option in ["--text", "--windows", "--context"] {
         assert_refused(&run(path, &["eval", "run", option, "3"]), &[option, "Hugging Face"]);
+    }
+    let embedder = Place::new(BERT);
+    let model = embedder.model.path().to_str().unwrap();
+    let prune =
+        ["prune", model, "--pattern", "balanced(block=4)", "--sparsity", "0.5", "--out", "x"];
+    for (option, value, needed) in
+        [("--toward-dense", "0.5", "--repair"), ("--length", "8", "language models")]
+    {
+        let calibrated = [&prune[..], &["--calibrate", "text", option, value]].concat();
+        let stderr = String::from_utf8_lossy(&run(path, &calibrated).stderr).into_owned();
+        assert!(stderr.contains(option) && stderr.contains(needed), "{stderr}");
     }
     recipe(path, "", "");
     let unpruned = ["train", "recipe.toml", "--set", "prune=[]", "--set", "prune.sparsity=0.9"];

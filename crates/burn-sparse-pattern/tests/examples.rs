@@ -1,6 +1,8 @@
 //! Worked examples of the papers, and results that the search must find.
 
-use burn_sparse_pattern::{Mask, Packed, Pattern, Retained, RowOrder, Scores, Search};
+use burn_sparse_pattern::{
+    Mask, Packed, Pattern, Retained, RowOrder, Scores, Search, UnstructuredPacked,
+};
 
 /// Generates deterministic values; the tests need values, not randomness.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
@@ -167,4 +169,22 @@ fn a_broken_mask_is_refused_with_place_expected_and_found() {
     );
     assert!(error("shfl-bw(vector=2)", None).contains("no row order"));
     assert!(error("block-wise(block=4)", None).contains("expected 0 or 16 kept weights, found 15"));
+}
+
+#[test]
+fn a_mask_that_keeps_nothing_is_packed_only_in_the_layout_that_reads_it_back() {
+    let mask = Mask::from_fn(4, 8, |_, _| false).unwrap();
+    let pack = |text: &str| {
+        let order = RowOrder::identity(4);
+        Packed::pack(&text.parse().unwrap(), &[1.0; 32], &mask, Some(&order))
+    };
+    for text in
+        ["balanced(block=4)", "shfl-bw(vector=2)", "vector-wise(vector=2)", "block-wise(block=4)"]
+    {
+        let error = pack(text).unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains("at least one kept weight"), "{error}");
+    }
+    let Packed::Unstructured(empty) = pack("unstructured").unwrap() else { panic!() };
+    let read = UnstructuredPacked::new(4, 8, empty.bitmask().to_vec(), Vec::new()).unwrap();
+    assert_eq!(read, empty);
 }

@@ -182,11 +182,11 @@ fn right(output: ClassificationOutput) -> usize {
     let scores = scores(output);
     let classes = (scores.len() / targets.len().max(1)).max(1);
     let samples = scores.chunks_exact(classes).zip(&targets);
-    samples.filter(|(scores, target)| best(scores) as i64 == **target).count()
+    samples.filter(|(scores, target)| best(scores) == Some(**target as usize)).count()
 }
 
-/// Returns the class with the highest score, the lowest one on a tie.
-fn best(scores: &[f32]) -> usize {
+/// Returns the class with the highest score, the lowest one on a tie; `None` if scores are NaN or infinite.
+fn best(scores: &[f32]) -> Option<usize> {
     let better = |best: usize, at: usize| if scores[at] > scores[best] { at } else { best };
-    (1..scores.len()).fold(0, better)
+    scores.iter().all(|score| score.is_finite()).then(|| (1..scores.len()).fold(0, better))
 }

@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::run_error::RunError;
+
 /// Quality of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
@@ -14,6 +16,18 @@ pub struct Metric {
 impl Metric {
     pub(crate) fn new(name: &str, value: f64) -> Self {
         Self { name: name.into(), value }
+    }
+
+    /// Returns the metric.
+    ///
+    /// # Errors
+    /// Returns an error if its value is not finite: the model's outputs are not, or are far from any sensible ones.
+    pub fn finite(self) -> Result<Self, RunError> {
+        let Self { name, value } = self;
+        match value.is_finite() {
+            true => Ok(Self { name, value }),
+            false => Err(RunError::NotFinite { name, value }),
+        }
     }
 
     /// Formats a value of the metric of this name; shares in percent.

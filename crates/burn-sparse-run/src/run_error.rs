@@ -66,6 +66,16 @@ pub enum RunError {
         /// Loss.
         loss: f64,
     },
+    /// The metric is not finite.
+    #[error(
+        "the model's {name} is {value}: a lower train.optimizer.learning_rate, or other weights to start from, may help"
+    )]
+    NotFinite {
+        /// Name of the metric.
+        name: String,
+        /// Value.
+        value: f64,
+    },
     /// The folder already holds a run.
     #[error("{} already holds a run; continue it with --resume, or choose another --run-dir", folder.display())]
     Occupied {

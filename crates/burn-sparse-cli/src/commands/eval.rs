@@ -23,7 +23,7 @@ use crate::output;
 pub(crate) struct EvalArguments {
     /// A checkpoint, the folder of a finished run, or a Hugging Face folder or name, dense or packed.
     pub(crate) checkpoint: PathBuf,
-    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
+    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -145,7 +145,7 @@ impl TaskVisitor for Evaluate<'_> {
         // Loads the model first: a checkpoint that does not fit needs no data.
         let model = self.checkpoint.load(task.model(&self.device))?;
         let data = task.load(self.arguments.data_dir.as_deref(), self.seed)?;
-        let metric = task.evaluate(&data, &model, &self.device)?;
+        let metric = task.evaluate(&data, &model, &self.device)?.finite()?;
         let layers = layers(&model, self.checkpoint, || {
             task.outputs(&data, &model, 256, &self.device);
         });

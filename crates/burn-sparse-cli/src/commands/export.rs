@@ -10,16 +10,17 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// A checkpoint, the folder of a finished run, or the packed folder of a pretrained model.
+    /// A checkpoint, the folder of a finished run, or the packed folder of a pretrained model; with --layout huggingface
+    /// --format packed also a dense folder, or a name on the hub.
     pub(crate) checkpoint: PathBuf,
     /// Packed or dense weights, or the format of another tool.
     #[arg(long, value_enum)]
     pub(crate) format: ExportFormat,
-    /// The names and orientation of dense weights [default: burn].
+    /// The names and orientation of weights [default: burn; pytorch for sparse-bitmask].
     #[arg(long, value_enum)]
     pub(crate) layout: Option<Layout>,
-    /// The type of the values [default: as they are]; w8a8 stores linear layers and embeddings in 8 bits, w4a8 linear
-    /// layers in 4.
+    /// The type of the values [default: as they are]; w8a8 stores linear layers, 2D convolutions and embeddings in 8
+    /// bits, w4a8 linear layers in 4 and the others in 8.
     #[arg(long, value_enum)]
     pub(crate) values: Option<Values>,
     /// The file to write; a folder with --layout huggingface.
@@ -105,8 +106,8 @@ fn export_packed_folder(arguments: &ExportArguments) -> Result<(), Failure> {
     if let Some(values) = arguments.values {
         checkpoint = checkpoint.with_values(values)?;
     }
-    let out = folder.create_copy(&arguments.out)?;
-    checkpoint.write(&out, Format::Packed)?;
+    let out =
+        folder.create_copy(&arguments.out, |weights| checkpoint.write(weights, Format::Packed))?;
     let bytes = std::fs::metadata(&out)?.len();
     output::text(&format!("{}: {bytes} bytes", out.display()))
 }

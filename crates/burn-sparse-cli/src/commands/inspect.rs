@@ -16,7 +16,7 @@ use crate::output;
 pub(crate) struct InspectArguments {
     /// A checkpoint, the folder of a finished run, or the packed folder of a pretrained model.
     pub(crate) file: PathBuf,
-    /// Draw every mask to an SVG file: as stored, in row order, and the share kept by each group.
+    /// Draw every mask to an SVG file: as stored, in row order, and the number of columns that each group keeps.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
     /// Print one JSON object on standard output.

@@ -17,6 +17,9 @@ use super::pretrained::PretrainedTask;
 use crate::args::{BadUsage, Layout, Values, budget, distribution};
 use crate::output;
 
+/// Tokens of a window of a language model by default.
+const DEFAULT_LENGTH: usize = 256;
+
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
     /// A safetensors file, or a Hugging Face folder or name: all linear weights of a folder except a head are pruned, and
@@ -70,19 +73,19 @@ pub(crate) struct CalibrationArguments {
     /// Number of samples: windows of tokens, or sentences.
     #[arg(long, default_value_t = 128, requires = "calibrate")]
     pub(crate) samples: usize,
-    /// Tokens of a window.
-    #[arg(long, default_value_t = 256, requires = "calibrate")]
-    pub(crate) length: usize,
+    /// Tokens of a window of a language model [default: 256].
+    #[arg(long, requires = "calibrate")]
+    pub(crate) length: Option<usize>,
     /// What ranks weights: magnitude, wanda or obs.
     #[arg(long, default_value = "obs", requires = "calibrate")]
     pub(crate) score: Saliency,
     /// Set the kept weights to their least-squares values.
     #[arg(long, requires = "calibrate")]
     pub(crate) repair: bool,
-    /// Share of the dense model's outputs in the target of repair and reconstruction, from 0 to 1.
+    /// Share of the dense model's outputs in the target of repair and reconstruction, from 0 to 1 [default: 0.5].
     #[arg(long, value_name = "SHARE", requires = "calibrate")]
     pub(crate) toward_dense: Option<f64>,
-    /// Damping, as a share of the mean squared input.
+    /// Damping, as a share of the mean squared input [default: 0.01].
     #[arg(long, requires = "calibrate")]
     pub(crate) damp: Option<f64>,
     /// Train the kept weights of every block for this many steps toward the dense block's output.
@@ -233,12 +236,21 @@ fn calibration(
     arguments: &PruneArguments,
 ) -> Result<Option<Calibration>, Failure> {
     PretrainedTask::of(folder, arguments.task)?;
-    let CalibrationArguments { samples, length, .. } = arguments.calibration;
+    let CalibrationArguments { samples, length, repair, toward_dense, reconstruct, .. } =
+        arguments.calibration;
+    if toward_dense.is_some() && !repair && reconstruct == 0 {
+        return Err(usage("--toward-dense needs --repair or --reconstruct".into()));
+    }
+    let reads_windows = matches!(folder.config(), ModelConfig::Llama(_));
+    if length.is_some() && !reads_windows {
+        return Err(usage("--length is for language models; an embedder reads sentences".into()));
+    }
+    let length = length.unwrap_or(DEFAULT_LENGTH);
     if samples == 0 || length < 2 {
         return Err(usage("--samples and --length: expected 1 and 2 or more".into()));
     }
     let context = folder.config().context();
-    if matches!(folder.config(), ModelConfig::Llama(_)) && length > context {
+    if reads_windows && length > context {
         return Err(usage(format!("--length {length}: the model's context is {context}")));
     }
     Ok((!arguments.calibrate.is_empty()).then(|| Calibration {

@@ -26,7 +26,7 @@ pub(crate) struct ReportArguments {
     pub(crate) batch: Vec<usize>,
     #[command(flatten)]
     pub(crate) compute: Compute,
-    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
+    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Print one JSON object on standard output.

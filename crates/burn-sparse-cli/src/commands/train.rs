@@ -29,7 +29,7 @@ pub(crate) struct TrainArguments {
     /// commas, split every batch.
     #[arg(long, visible_alias = "devices", default_value = "flex", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
+    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Folder of the run [default: runs/NAME].

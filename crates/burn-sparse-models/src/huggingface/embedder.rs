@@ -70,7 +70,7 @@ impl BertEmbedder {
     /// are truncated, but keep their last token.
     ///
     /// # Errors
-    /// Returns an error when the tokenizer cannot process a text.
+    /// Returns an error when the tokenizer cannot process a text, or an embedding is not finite.
     pub fn embed<S: AsRef<str>>(&self, texts: &[S]) -> Result<Vec<Vec<f32>>, PretrainedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         for text in texts {
@@ -85,6 +85,10 @@ impl BertEmbedder {
             let found = floats(self.model.embed(ids, padding.as_ref()))?;
             let width = found.len() / batch.len();
             for (&at, vector) in batch.iter().zip(found.chunks_exact(width)) {
+                if !vector.iter().all(|value| value.is_finite()) {
+                    let reason = format!("the model's embedding of text {} is not finite", at + 1);
+                    return Err(PretrainedError::Input(reason));
+                }
                 vectors[at] = vector.to_vec();
             }
         }

@@ -17,7 +17,10 @@ impl Folder {
     /// # Errors
     /// Returns an error when `out` is this folder or holds a model, or a file cannot be read or written.
     pub fn export(&self, checkpoint: &Checkpoint, out: &Path) -> Result<(), PretrainedError> {
-        self.create_copy(out)?;
+        self.create_copy(out, |_| self.export_weights(checkpoint, out)).map(drop)
+    }
+
+    fn export_weights(&self, checkpoint: &Checkpoint, out: &Path) -> Result<(), PretrainedError> {
         let shards = shard_names(self.files())?;
         let mut files = BTreeMap::<String, BTreeMap<_, _>>::new();
         let (mut weight_map, mut bytes) = (BTreeMap::new(), 0);

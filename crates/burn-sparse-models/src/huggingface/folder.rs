@@ -12,6 +12,9 @@ use super::names::{huggingface, ignored};
 use super::shards::{INDEX, SINGLE, Shards};
 use super::{ModelConfig, PretrainedError, Tokenizer};
 
+/// Files of which a folder that holds a model has at least one.
+const OF_A_MODEL: [&str; 3] = [CONFIG, SINGLE, INDEX];
+
 /// Folder of a pretrained model, on disk or in memory.
 #[derive(Debug, Clone)]
 pub struct Folder {
@@ -180,14 +183,28 @@ impl Folder {
         Ok(folder.join(SINGLE))
     }
 
-    /// Creates a folder that holds no model yet, and copies the same files there as [`Self::copy_to`]: what an old model leaves
-    /// behind would change the new one.
+    /// Creates a folder that holds no model yet (what an old model leaves behind would change the new one), copies the same files
+    /// there as [`Self::copy_to`], and calls `write` with the path for the weights, which it returns. If either fails, the folder
+    /// holds no model again.
     ///
     /// # Errors
-    /// Returns the same errors as [`Self::copy_to`], and an error when `folder` holds a model.
-    pub fn create_copy(&self, folder: &Path) -> Result<PathBuf, PretrainedError> {
+    /// Returns the same errors as [`Self::copy_to`] and `write`, and an error when `folder` holds a model.
+    pub fn create_copy<E: Into<PretrainedError>>(
+        &self,
+        folder: &Path,
+        write: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<PathBuf, PretrainedError> {
         self.refuse_models(folder)?;
-        self.copy_to(folder)
+        let written = self.copy_to(folder).and_then(|weights| {
+            write(&weights).map_err(Into::into)?;
+            Ok(weights)
+        });
+        if written.is_err() {
+            for file in OF_A_MODEL {
+                let _ = std::fs::remove_file(folder.join(file));
+            }
+        }
+        written
     }
 
     /// Checks that [`Self::create_copy`] can write to `folder`, before the work whose result it is to hold.
@@ -196,7 +213,7 @@ impl Folder {
     /// Returns an error when `folder` is this folder under any name, holds a model, or is or is in a file.
     pub fn refuse_models(&self, folder: &Path) -> Result<(), PretrainedError> {
         self.refuse_itself(folder)?;
-        if [CONFIG, SINGLE, INDEX].iter().any(|file| folder.join(file).exists()) {
+        if OF_A_MODEL.iter().any(|file| folder.join(file).exists()) {
             let folder = folder.display();
             return Err(PretrainedError::Input(format!(
                 "{folder} already holds a model: choose another folder"

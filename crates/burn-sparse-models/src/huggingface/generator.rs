@@ -5,6 +5,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::continuation::Continuation;
 use super::embedder::{floats, other};
 use super::{Architecture, Folder, ModelConfig, PretrainedError, Tokenizer, Weights};
 use crate::networks::{Llama, LlamaCache};
@@ -165,7 +166,7 @@ impl CausalLm {
     ///
     /// # Errors
     /// Returns an error when the prompt is empty or fills the context, the temperature is not
-    /// positive, or scores are not finite.
+    /// positive, scores are not finite, or the tokenizer cannot decode a token.
     pub fn generate(
         &self,
         prompt: &str,
@@ -177,7 +178,12 @@ impl CausalLm {
         self.fits(&prompt, 1)?;
         let mut sampler = Sampler::new(sampling)?;
         let mut cache = LlamaCache::default();
+        let mut continuation = Continuation::new(&self.tokenizer, &prompt)?;
         let (mut tokens, mut text) = (Vec::new(), String::new());
+        let mut emit = |piece: &str| {
+            on_text(piece);
+            text += piece;
+        };
         let started = Instant::now();
         let mut input = self.tensor(&prompt);
         let (mut prefill, mut ended) = (Duration::ZERO, started);
@@ -193,34 +199,17 @@ impl CausalLm {
             }
             ended = now;
             tokens.push(token);
-            let all = self.continuation(&prompt, &tokens)?;
-            // A character of several tokens is complete only with the last of them.
-            if all.len() > text.len() && !all.ends_with('\u{fffd}') && all.starts_with(&text) {
-                on_text(&all[text.len()..]);
-                text = all;
+            if let Some(piece) = continuation.push(token)? {
+                emit(&piece);
             }
             input = self.tensor(&[token]);
         }
         let decode = (ended - started).saturating_sub(prefill);
-        let all = self.continuation(&prompt, &tokens)?;
-        // Emits text that was held back as incomplete.
-        if let Some(rest) = all.strip_prefix(&text).filter(|rest| !rest.is_empty()) {
-            on_text(rest);
+        let rest = continuation.finish()?;
+        if !rest.is_empty() {
+            emit(&rest);
         }
-        let text = all;
         Ok(Generated { text, tokens, prompt: prompt.len(), prefill, decode })
-    }
-
-    /// Returns the text of tokens that follow a prompt. Decoders remove a space that begins a text, so the prompt's last token is
-    /// decoded with them.
-    fn continuation(&self, prompt: &[u32], tokens: &[u32]) -> Result<String, PretrainedError> {
-        let last = &prompt[prompt.len().saturating_sub(1)..];
-        let both = self.tokenizer.decode(&[last, tokens].concat())?;
-        match both.strip_prefix(&self.tokenizer.decode(last)?) {
-            Some(text) => Ok(text.into()),
-            // The prompt ends within a character.
-            None => self.tokenizer.decode(tokens),
-        }
     }
 
     /// Returns an error if there are no tokens, one is outside of the vocabulary, or they leave no room for `more`.

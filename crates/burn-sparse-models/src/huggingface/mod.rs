@@ -6,6 +6,7 @@
 
 mod cache;
 mod config;
+mod continuation;
 mod embedder;
 mod error;
 mod export;

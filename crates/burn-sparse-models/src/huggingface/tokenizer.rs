@@ -52,6 +52,15 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32]) -> Result<String, PretrainedError> {
         self.0.decode(tokens, true).map_err(input)
     }
+
+    /// Returns a function that decodes tokens one by one, each in time that does not grow with their number. It returns the text
+    /// that a token completes, `None` within a character.
+    pub(super) fn decode_each(
+        &self,
+    ) -> impl FnMut(u32) -> Result<Option<String>, PretrainedError> + '_ {
+        let mut stream = self.0.decode_stream(true);
+        move |token| stream.step(token).map_err(input)
+    }
 }
 
 fn input(error: tokenizers::Error) -> PretrainedError {

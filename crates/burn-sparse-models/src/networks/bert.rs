@@ -93,6 +93,9 @@ impl Bert {
     /// - `tokens`: `[batch, positions]`
     /// - `padding`: `[batch, positions]`, `true` for padding; `None` if there is none
     /// - output: `[batch, positions, d_model]`
+    ///
+    /// # Panics
+    /// Panics if a text has more than `positions` tokens, or a token is not below `vocabulary`.
     pub fn forward(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
         self.run(tokens, padding, |_| ())
     }
@@ -101,6 +104,9 @@ impl Bert {
     ///
     /// # Shapes
     /// As [`Self::forward`], one output for each layer.
+    ///
+    /// # Panics
+    /// As [`Self::forward`].
     pub fn hidden_states(
         &self,
         tokens: Tensor<2, Int>,
@@ -129,6 +135,9 @@ impl Bert {
     ///
     /// # Shapes
     /// As [`Self::forward`].
+    ///
+    /// # Panics
+    /// As [`Self::forward`].
     pub fn features(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
         let [_, positions] = tokens.dims();
         let at = Tensor::<1, Int>::arange(0..positions as i64, &tokens.device()).unsqueeze::<2>();
@@ -141,6 +150,9 @@ impl Bert {
     /// # Shapes
     /// - `tokens`, `padding`: as [`Self::forward`]
     /// - output: `[batch, d_model]`
+    ///
+    /// # Panics
+    /// As [`Self::forward`].
     pub fn embed(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<2> {
         Self::pool(self.forward(tokens, padding), padding)
     }

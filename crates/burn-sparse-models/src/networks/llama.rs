@@ -75,6 +75,9 @@ impl LlamaCache {
 
 impl LlamaConfig {
     /// Creates the decoder with zero weights, which are then to be loaded.
+    ///
+    /// # Panics
+    /// Panics if `n_key_value_heads` does not divide `n_heads`, or `d_head` is odd.
     pub fn init(&self, device: &Device) -> Llama {
         let norm = || RmsNormConfig::new(self.d_model).with_epsilon(self.epsilon).init(device);
         let zeros = Initializer::Zeros;
@@ -117,6 +120,9 @@ impl Llama {
     /// # Shapes
     /// - `tokens`: `[batch, positions]`
     /// - output: `[batch, positions, d_model]`
+    ///
+    /// # Panics
+    /// Panics if a token is not below `vocabulary`.
     pub fn forward(&self, tokens: Tensor<2, Int>, cache: Option<&mut LlamaCache>) -> Tensor<3> {
         self.run(tokens, cache, |_| ())
     }
@@ -126,6 +132,9 @@ impl Llama {
     ///
     /// # Shapes
     /// As [`Self::forward`], one output for each layer and one more.
+    ///
+    /// # Panics
+    /// As [`Self::forward`].
     pub fn hidden_states(&self, tokens: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mut states = Vec::with_capacity(self.layers.len() + 1);
         let last = self.run(tokens, None, |x| states.push(x.clone()));
@@ -136,6 +145,9 @@ impl Llama {
     /// Returns the features of tokens before the first layer.
     ///
     /// # Shapes
+    /// As [`Self::forward`].
+    ///
+    /// # Panics
     /// As [`Self::forward`].
     pub fn embed(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
         self.embedding.forward(tokens)

@@ -45,7 +45,8 @@ impl Packed {
     /// Packs the values of row-major `weights` that `mask` keeps, including kept zeros.
     ///
     /// # Errors
-    /// Returns an error if the mask violates the pattern, or the number of weights does not match.
+    /// Returns an error if the mask violates the pattern, or keeps nothing (except `unstructured`), or the number of weights
+    /// does not match.
     pub fn pack(
         pattern: &Pattern,
         weights: &[f32],
@@ -58,6 +59,15 @@ impl Packed {
             return Err(PatternError::Length { rows, cols, expected, found });
         }
         pattern.check(mask, row_order)?;
+        if !matches!(pattern, Pattern::Unstructured {}) && mask.kept() == 0 {
+            // The other layouts are not read back from empty arrays.
+            return Err(PatternError::Violation {
+                pattern: pattern.to_string(),
+                place: "the whole matrix".into(),
+                expected: "at least one kept weight".into(),
+                found: "none".into(),
+            });
+        }
         Ok(match *pattern {
             Pattern::Unstructured {} => Self::Unstructured(UnstructuredPacked::pack(weights, mask)),
             Pattern::Balanced { block } | Pattern::NOfM { of: block, .. } => {

@@ -120,7 +120,8 @@ fn write(
         ModelConfig::Llama(config) => {
             let tokens = calibration.map(|c| c.texts.windows(folder, &device)).transpose()?;
             let head = if config.tied { &[][..] } else { &["head.*"] };
-            let rule = task.rule.clone().with_except(head.iter().copied());
+            let except = task.rule.except().iter().map(String::as_str).chain(head.iter().copied());
+            let rule = task.rule.clone().with_except(except);
             let model = folder.load(config.init(&device), Weights::Dense)?;
             let calibration = calibration.zip(tokens).map(|(calibration, tokens)| {
                 Prepared::new(calibration, LlamaBlocks, tokens, |ids| model.embed(ids))
@@ -129,8 +130,7 @@ fn write(
         }
         _ => return Err("no such architecture can be pruned".into()),
     };
-    let weights = folder.create_copy(out)?;
-    pruned.checkpoint.write(weights, Format::Packed)?;
+    folder.create_copy(out, |weights| pruned.checkpoint.write(weights, Format::Packed))?;
     Ok(pruned)
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -128,6 +129,15 @@ impl Recipe {
         toml::to_string(self).unwrap_or_default()
     }
 
+    /// Returns every key that the recipe sets, as in `train.batch_size` or `prune[0].pattern`, and its value.
+    pub(crate) fn keys(&self) -> BTreeMap<String, String> {
+        let mut keys = BTreeMap::new();
+        if let Ok(table) = toml::Value::try_from(self) {
+            collect_keys(String::new(), &table, &mut keys);
+        }
+        keys
+    }
+
     /// Returns the pruning rules, with the recipe's seed and treatment of the optimizer's state.
     pub fn pruning(&self) -> Pruning {
         Pruning::new(self.prune.iter().cloned())
@@ -177,6 +187,25 @@ impl Recipe {
         self.data.validate()?;
         self.train.validate()?;
         Ok(self.pruning().validate()?)
+    }
+}
+
+fn collect_keys(at: String, value: &toml::Value, keys: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let key = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                collect_keys(key, value, keys);
+            }
+        }
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            for (index, value) in values.iter().enumerate() {
+                collect_keys(format!("{at}[{index}]"), value, keys);
+            }
+        }
+        value => {
+            keys.insert(at, value.to_string());
+        }
     }
 }
 

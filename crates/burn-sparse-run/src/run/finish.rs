@@ -6,6 +6,7 @@ use burn_sparse::checkpoint::{Checkpoint, Format, Provenance};
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse::train::Pruned;
 
+use super::folder::fail;
 use super::results::Results;
 use super::session::Session;
 use super::state::State;
@@ -67,7 +68,7 @@ impl<T: Task> Session<'_, T> {
         }
         let device = self.device.clone().inner();
         let packed = packed(&device)?;
-        let metric = self.task.evaluate(self.data, &packed, &device)?;
+        let metric = self.task.evaluate(self.data, &packed, &device)?.finite()?;
         let layers = layers(&packed, &read, || {
             self.outputs(&packed, &device);
         });
@@ -87,13 +88,12 @@ impl<T: Task> Session<'_, T> {
             sparsity: trained.sparsity,
         };
         let provenance = provenance.with_results(results.to_json());
-        checkpoint.with_provenance(provenance).write(&path, Format::Packed)?;
-        // A leftover file only takes space.
-        let _ = std::fs::remove_file(unproven);
+        checkpoint.with_provenance(provenance).write(&unproven, Format::Packed)?;
         if let Some(pretrained) = self.task.folder() {
-            let weights = pretrained.copy_to(&folder.model())?;
-            folder.share_checkpoint(&weights)?;
+            folder.share(&unproven, &pretrained.copy_to(&folder.model())?)?;
         }
+        // Last: a run with this file is finished.
+        std::fs::rename(&unproven, &path).map_err(|error| fail(&path, error))?;
         Ok(trained)
     }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,10 @@ use super::{Phase, RunError};
 
 /// File of the dense model that pruning is distilled from.
 pub(super) const TEACHER: &str = "teacher.bpk";
+
+/// Why a new run refuses a file or folder of its name.
+const OVERWRITES: &str =
+    "is there already, and the run would overwrite it: choose another --run-dir";
 
 /// File of the calibration record.
 const CALIBRATION: &str = "calibration.json";
@@ -79,15 +84,13 @@ impl RunFolder {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Links the final checkpoint under a second name, or copies it where hard links are not possible.
-    pub(super) fn share_checkpoint(&self, to: &Path) -> Result<(), RunError> {
+    /// Links a checkpoint under a second name, or copies it where hard links are not possible.
+    pub(super) fn share(&self, checkpoint: &Path, to: &Path) -> Result<(), RunError> {
         // Left by an earlier attempt that was killed.
         let _ = std::fs::remove_file(to);
-        match std::fs::hard_link(self.checkpoint(), to) {
+        match std::fs::hard_link(checkpoint, to) {
             Ok(()) => Ok(()),
-            Err(_) => {
-                std::fs::copy(self.checkpoint(), to).map(drop).map_err(|error| fail(to, error))
-            }
+            Err(_) => std::fs::copy(checkpoint, to).map(drop).map_err(|error| fail(to, error)),
         }
     }
 
@@ -102,7 +105,7 @@ impl RunFolder {
     /// # Errors
     /// Returns an error when another process holds the lock.
     pub(super) fn lock(&self) -> Result<Lock, RunError> {
-        let path = self.path.join(".lock");
+        let path = self.lock_file();
         let file = File::create(&path).map_err(|error| fail(&path, error))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(RunError::InUse { folder: self.path.clone() }),
@@ -134,18 +137,20 @@ impl RunFolder {
         initial: Option<&Checkpoint>,
     ) -> Result<Lock, RunError> {
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
+        let is_ours = self.lock_file().exists();
         let lock = self.lock()?;
         if self.is_begun() {
             return Err(RunError::Occupied { folder: self.path.clone() });
         }
+        // A run that was killed before it wrote its recipe may have left this file.
+        if self.initial_file().exists() && !is_ours {
+            return Err(fail(&self.initial_file(), OVERWRITES));
+        }
         if recipe.model.is_some() && self.model().exists() {
-            let reason =
-                "is there already, and the run would overwrite it: choose another --run-dir";
-            return Err(fail(&self.model(), reason));
+            return Err(fail(&self.model(), OVERWRITES));
         }
         match initial {
             Some(initial) => initial.write(self.initial_file(), Format::Packed)?,
-            // A run that was killed before it wrote its recipe may have left this file.
             None => match std::fs::remove_file(self.initial_file()) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(fail(&self.initial_file(), error));
@@ -182,23 +187,14 @@ impl RunFolder {
     }
 
     fn other_recipe(&self, stored: &Recipe, wanted: &Recipe) -> RunError {
-        let lines = |recipe: &Recipe| -> Vec<String> {
-            recipe.to_toml().lines().map(str::to_string).collect()
+        let (stored, wanted) = (stored.keys(), wanted.keys());
+        let differs = |key: &&String| stored.get(*key) != wanted.get(*key);
+        let key = wanted.keys().chain(stored.keys()).find(differs).cloned().unwrap_or_default();
+        let value = |keys: &BTreeMap<String, String>| {
+            keys.get(&key).cloned().unwrap_or_else(|| "not set".into())
         };
-        let (stored, wanted) = (lines(stored), lines(wanted));
-        let at = stored.iter().zip(&wanted).position(|(a, b)| a != b);
-        let at = at.unwrap_or(stored.len().min(wanted.len()));
-        let part = |lines: &[String], value: bool| {
-            let line = lines.get(at).map_or("nothing", String::as_str);
-            let (key, rest) = line.split_once(" = ").unwrap_or((line, "nothing"));
-            if value { rest.to_string() } else { key.to_string() }
-        };
-        RunError::OtherRecipe {
-            folder: self.path.clone(),
-            key: part(if at < wanted.len() { &wanted } else { &stored }, false),
-            found: part(&stored, true),
-            expected: part(&wanted, true),
-        }
+        let (found, expected) = (value(&stored), value(&wanted));
+        RunError::OtherRecipe { folder: self.path.clone(), key, found, expected }
     }
 
     /// Saves the best model so far.
@@ -257,6 +253,10 @@ impl RunFolder {
     /// Returns an error when the file cannot be written.
     pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
         replace(&self.path.join("results.json"), json)
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.path.join(".lock")
     }
 
     fn state_file(&self) -> PathBuf {

@@ -5,6 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn_sparse::distributed::Ranks;
 
+use super::RunError;
 use crate::{Loss, scalar};
 
 /// A batch's mean loss and gradients.
@@ -70,20 +71,26 @@ pub(super) fn step<M: Module>(
     BatchLoss { loss: sum / all as f64, grads, predictions: all }
 }
 
-/// Scales the gradients down so that their total norm is at most `most` (Pascanu et al., 2013). Gradients whose norm is
-/// not finite stay unchanged: the next loss reports them.
+/// Scales the gradients down so that their total norm, which `norm` computes, is at most `most` (Pascanu et al., 2013). Gradients
+/// whose norm is not finite stay unchanged: the next loss reports them.
 ///
 /// All ranks scale by the norm of rank 0: a sum in several threads may have different bits on another rank.
 pub(super) fn clip<M: Module>(
+    norm: impl FnOnce(&M, &GradientsParams) -> Result<f64, RunError>,
     model: &M,
     grads: GradientsParams,
     most: f64,
     ranks: &Ranks,
-) -> GradientsParams {
-    let mut norm = Norm { grads: &grads, squares: 0.0 };
+) -> Result<GradientsParams, RunError> {
+    let norm = ranks.mean(norm(model, &grads)?, usize::from(ranks.is_first()));
+    Ok(if norm > most && norm.is_finite() { scaled(model, grads, most / norm) } else { grads })
+}
+
+/// Returns the norm of all gradients together.
+pub(super) fn norm<M: Module>(model: &M, grads: &GradientsParams) -> f64 {
+    let mut norm = Norm { grads, squares: 0.0 };
     model.visit(&mut norm);
-    let norm = ranks.mean(norm.squares.sqrt(), usize::from(ranks.is_first()));
-    if norm > most && norm.is_finite() { scaled(model, grads, most / norm) } else { grads }
+    norm.squares.sqrt()
 }
 
 fn scaled<M: Module>(model: &M, grads: GradientsParams, by: f64) -> GradientsParams {
@@ -200,7 +207,11 @@ mod tests {
         let whole = values(&model, grads());
         // Eight weights and two biases with gradients of 3.
         assert!((norm(&whole) - 90_f32.sqrt()).abs() < 1e-4);
-        assert!((norm(&values(&model, clip(&model, grads(), 0.5, &alone))) - 0.5).abs() < 1e-5);
-        assert_eq!(values(&model, clip(&model, grads(), 10.0, &alone)), whole);
+        let clipped = |most| {
+            let norm = |model: &_, grads: &_| Ok(super::norm(model, grads));
+            values(&model, clip(norm, &model, grads(), most, &alone).unwrap())
+        };
+        assert!((norm(&clipped(0.5)) - 0.5).abs() < 1e-5);
+        assert_eq!(clipped(10.0), whole);
     }
 }

@@ -5,7 +5,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn_sparse::distributed::Ranks;
 use burn_sparse::train::{Compute, Sparse};
 
-use super::{Phase, RunError};
+use super::{Phase, RunError, gradients};
 use crate::recipe::TrainConfig;
 
 /// Current sparsities of the masks, and statistics of their updates since the last report.
@@ -32,6 +32,9 @@ pub(super) trait PhaseKind<M: Module + ModuleDisplay> {
 
     /// Returns the task's model.
     fn inner(model: &Self::Model) -> &M;
+
+    /// Returns the norm of the gradients that the step uses.
+    fn norm(model: &Self::Model, grads: &GradientsParams) -> Result<f64, RunError>;
 
     /// Steps the optimizer.
     fn optimize(
@@ -108,6 +111,10 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for DensePhase {
         model
     }
 
+    fn norm(model: &M, grads: &GradientsParams) -> Result<f64, RunError> {
+        Ok(gradients::norm(model, grads))
+    }
+
     fn optimize(model: M, optimizer: &mut ModuleOptimizer, rate: f64, grads: GradientsParams) -> M {
         optimizer.step(rate, model, grads)
     }
@@ -130,6 +137,10 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
 
     fn inner(model: &Sparse<M>) -> &M {
         model.inner()
+    }
+
+    fn norm(model: &Sparse<M>, grads: &GradientsParams) -> Result<f64, RunError> {
+        Ok(model.gradient_norm(grads)?)
     }
 
     fn optimize(

@@ -151,7 +151,7 @@ impl<T: Task> Session<'_, T> {
         let config = &self.recipe.train;
         let (phase, steps) = (K::PHASE, self.steps_per_epoch);
         let (order, draw) = self.order(phase, state.epoch);
-        let mut times = Times::default();
+        let (mut times, resumed_at) = (Times::default(), state.step);
         for indices in order.chunks(config.batch_size).skip(state.step) {
             let done = state.epoch * steps + state.step;
             let progress = done as f64 / (K::epochs(config) * steps) as f64;
@@ -181,7 +181,7 @@ impl<T: Task> Session<'_, T> {
             }
             let grads = self.ranks.average(&model, found.grads, predictions)?;
             let grads = match config.clip {
-                Some(most) => gradients::clip(&model, grads, most, self.ranks),
+                Some(most) => gradients::clip(K::norm, &model, grads, most, self.ranks)?,
                 None => grads,
             };
             let form = if K::is_packed(&model) { &mut times.packed } else { &mut times.masked };
@@ -197,6 +197,10 @@ impl<T: Task> Session<'_, T> {
             if self.ranks.any(observer.interrupted()) {
                 return Ok(Epoch { model, times, interrupted: true });
             }
+        }
+        if state.step == resumed_at && !K::is_updated(&model) {
+            // The run was interrupted after the last step, which had packed the model.
+            model = K::prepare(model, optimizer, config.compute)?;
         }
         Ok(Epoch { model, times, interrupted: false })
     }
@@ -303,7 +307,7 @@ pub(super) fn evaluate<T: Task>(
     ranks: &Ranks,
 ) -> Result<Metric, RunError> {
     let message = ranks.lead(|| {
-        let Metric { name, value } = task.evaluate(data, model, device)?;
+        let Metric { name, value } = task.evaluate(data, model, device)?.finite()?;
         // Identical to the bit: all ranks use it to decide which epoch is the best.
         Ok::<_, RunError>([&value.to_le_bytes(), name.as_bytes()].concat())
     })?;

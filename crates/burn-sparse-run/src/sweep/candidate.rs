@@ -144,7 +144,7 @@ fn difference(expected: &[f32], found: &[f32]) -> f64 {
 }
 
 /// Returns the recipe with one table for each candidate, at its pattern and sparsity; `None` without any. Other keys are those of
-/// the recipe's first table.
+/// the recipe's first table, unless its pattern does not allow them.
 pub(super) fn one_table_each<'a>(
     recipe: &Recipe,
     candidates: impl Iterator<Item = &'a Candidate>,
@@ -156,7 +156,14 @@ pub(super) fn one_table_each<'a>(
     };
     let table = |candidate: &Candidate| {
         let pattern = candidate.pattern.parse::<Pattern>().ok()?;
-        let table = alone(first.clone(), &candidate.name).with_regrow(regrow);
+        let table = alone(first.clone(), &candidate.name);
+        let regrow = match pattern {
+            // Its runs shift as columns leave.
+            Pattern::Hinm { .. } => Regrow::StraightThrough,
+            _ => regrow,
+        };
+        let attract = if pattern.vector().is_some() { first.attract() } else { 0.0 };
+        let table = table.with_regrow(regrow).with_attract(attract);
         Some(table.with_pattern(pattern, candidate.target))
     };
     let tables: Vec<PruneConfig> = candidates.filter_map(table).collect();
@@ -218,4 +225,37 @@ fn grid(sweep: &Sweep, names: &[String]) -> Vec<Planned> {
         }
     }
     grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_a_pattern_does_not_allow_are_left_out() {
+        let recipe = |keys: &str| -> Recipe {
+            let text = format!(
+                "version = 1\ntask = \"glyphs-mlp\"\n[train]\nprune_epochs = 2\n[[prune]]\nsparsity = 0.75\n\
+                 pattern = \"shfl-bw(vector=4)\"\nend = \"1 epochs\"\n{keys}\n"
+            );
+            text.parse().unwrap()
+        };
+        let candidate = |pattern: &str| Candidate {
+            name: "a.weight".into(),
+            pattern: pattern.into(),
+            target: 0.75,
+            sparsity: 0.75,
+            error: 0.1,
+        };
+        for keys in ["attract = 0.001", "regrow = \"never\"", ""] {
+            for pattern in ["balanced(block=32)", "shfl-bw(vector=8)", "hinm(vector=4,keep=2,of=4)"]
+            {
+                let one = one_table_each(&recipe(keys), std::iter::once(&candidate(pattern)));
+                let written = Recipe::parse_with(&one.unwrap().to_toml(), &[]);
+                let regrow = written.unwrap_or_else(|error| panic!("{keys} {pattern}: {error}"));
+                let regrow = regrow.prune[0].regrow();
+                assert!(!pattern.starts_with("hinm") || regrow == Regrow::StraightThrough);
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use burn_sparse::pattern::Pattern;
+use burn_sparse::train::Compute;
 
 use crate::recipe::{After, Recipe, RecipeError, TrainConfig};
 
@@ -50,9 +51,15 @@ impl Sweep {
     pub(super) fn dense(&self) -> Vec<Planned> {
         let planned = |seed| {
             let (prune, after) = (Vec::new(), After::default());
-            let mut recipe = Recipe { seed, prune, after, ..self.recipe.clone() };
-            recipe.train =
-                TrainConfig { prune_epochs: 0, rewind: None, distill: None, ..recipe.train };
+            let mut recipe = Recipe { seed, prune, after, calibrate: None, ..self.recipe.clone() };
+            let compute = Compute::default();
+            recipe.train = TrainConfig {
+                prune_epochs: 0,
+                rewind: None,
+                distill: None,
+                compute,
+                ..recipe.train
+            };
             Planned { folder: format!("dense/seed-{seed}"), recipe }
         };
         self.seeds().map(planned).collect()
@@ -144,7 +151,9 @@ mod tests {
     #[test]
     fn a_dense_run_serves_every_way_of_pruning() {
         let distill = "distill = { weight = 0.5, temperature = 2.0 }";
-        for keys in ["prune_epochs = 3", "rewind = 0.5", distill] {
+        let calibrate = "[calibrate]\nsamples = 64";
+        for keys in ["prune_epochs = 3", "rewind = 0.5", distill, "compute = \"packed\"", calibrate]
+        {
             assert_eq!(dense(keys), dense(""), "{keys}");
         }
         assert_ne!(dense("dense_epochs = 3"), dense(""));

@@ -55,7 +55,7 @@ pub fn sensitivity<T: Task>(
     let mut trials = Vec::new();
     let finished = candidates.each(observer, watch, |candidate, pruned| {
         let alone = pruned.model().valid();
-        let value = task.evaluate(&candidates.data, &alone, place.device)?.value;
+        let value = task.evaluate(&candidates.data, &alone, place.device)?.finite()?.value;
         let loss = if lower_is_better { value - dense.value } else { dense.value - value };
         trials.push(Trial { candidate, value, loss });
         Ok(())

@@ -108,7 +108,8 @@ impl CalibrateConfig {
     }
 
     /// Sets the number of steps for which the kept weights of each block are trained to match the block's dense output, with
-    /// the same target as the repair (0 by default). [`Blocks`](super::Blocks) must return the features of its states.
+    /// the same target as the repair (0 by default). [`Blocks`](super::Blocks) must return the features of its states. The steps
+    /// run on a training device, where dropout is active and batch normalization uses the statistics of a batch.
     #[must_use]
     pub fn with_reconstruct(mut self, steps: usize) -> Self {
         self.reconstruct = steps;

@@ -8,6 +8,7 @@ use burn::nn::loss::{MseLoss, Reduction};
 use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
 
+use super::calibrated::set_values;
 use super::sites::{bias_of, floats, read};
 use super::walk::{Walk, features};
 use super::{Blocks, CalibrateError, Calibrated, CalibratedBlock};
@@ -63,11 +64,13 @@ pub(super) fn reconstruct<M: Module, B: Blocks<M>>(
         let rate = LEARNING_RATE * (1.0 - step as f64 / steps as f64);
         sparse = sparse.optimizer_step(&mut optimizer, rate, grads);
     }
-    let reconstructed = sparse.finish()?.model().valid().materialize();
+    let values = read(&sparse.finish()?.model().valid().materialize(), &trained);
+    // All else, such as the statistics of batch normalization that the steps have updated, stays as it was.
+    let reconstructed = set_values(walk.pruned.clone(), &values);
     let after = error(&reconstructed)?;
     let better = after < before;
     if better {
-        found.values.extend(read(&reconstructed, &trained));
+        found.values.extend(values);
         walk.pruned = reconstructed;
     }
     Ok(CalibratedBlock {

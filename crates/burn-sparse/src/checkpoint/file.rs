@@ -84,17 +84,15 @@ impl Checkpoint {
     }
 }
 
+/// Returns the entry with all its values, as floats.
 fn densified(entry: &Entry) -> Entry {
-    match entry {
-        Entry::Dense { .. } => entry.clone(),
-        Entry::Packed(PackedEntry { layer, float, .. }) => Entry::Dense {
-            layer: layer.clone(),
-            shape: entry.shape(),
-            values: entry.stored(),
-            float: *float,
-            scales: None,
-        },
-    }
+    let (layer, float) = match entry {
+        Entry::Dense { scales: None, .. } => return entry.clone(),
+        Entry::Dense { layer, float, .. } | Entry::Packed(PackedEntry { layer, float, .. }) => {
+            (layer.clone(), *float)
+        }
+    };
+    Entry::Dense { layer, shape: entry.shape(), values: entry.stored(), float, scales: None }
 }
 
 fn metadata(provenance: &Provenance) -> Result<BTreeMap<String, String>, FormatError> {

@@ -52,8 +52,9 @@ impl Checkpoint {
     /// Integer tensors that belong to no parameter (counters of norms) are ignored.
     ///
     /// # Errors
-    /// Returns an error that lists every parameter that is missing, unexpected, or of the wrong
-    /// shape.
+    /// Returns an error when the file is unreadable, malformed, or already a packed checkpoint, a rename matches nothing or
+    /// makes two names equal, or a bit mask does not fit its arrays; otherwise one that lists every parameter that is missing,
+    /// unexpected, or of the wrong shape.
     pub fn import<M: Module>(
         path: impl AsRef<Path>,
         model: &M,

@@ -121,7 +121,10 @@ impl Conv2d {
         let window = self.window([height, width]);
         if self.groups == 1 && !reading_pictures(self.weight.id, &input, window) {
             let [height, width] = window.output([height, width]);
-            let channels = self.weight.lazy_shape()[0];
+            let channels = match self.weight.reparameterization::<PackedParam>() {
+                Some(packed) => packed.view().rows(),
+                None => self.weight.lazy_shape()[0],
+            };
             return Tensor::zeros(
                 [batch, channels, height, width],
                 (&input.device(), input.dtype()),

@@ -158,28 +158,30 @@ impl TransformerDecoderInput {
         }
     }
 
-    /// Masks padding of the memory, `[batch, memory positions]`.
+    /// Masks padding of the memory: `true` for positions that must not be attended to, `[batch, memory positions]`.
     #[must_use]
     pub fn memory_mask_pad(mut self, mask_pad: Tensor<2, Bool>) -> Self {
         self.memory_mask_pad = Some(mask_pad);
         self
     }
 
-    /// Masks pairs of target and memory positions, `[batch or 1, positions, memory positions]`.
+    /// Masks pairs of target and memory positions: `true` where the first must not attend to the second,
+    /// `[batch or 1, positions, memory positions]`.
     #[must_use]
     pub fn memory_mask_attn(mut self, mask_attn: Tensor<3, Bool>) -> Self {
         self.memory_mask_attn = Some(mask_attn);
         self
     }
 
-    /// Masks padding of the target, `[batch, positions]`.
+    /// Masks padding of the target: `true` for positions that must not be attended to, `[batch, positions]`.
     #[must_use]
     pub fn target_mask_pad(mut self, mask_pad: Tensor<2, Bool>) -> Self {
         self.target_mask_pad = Some(mask_pad);
         self
     }
 
-    /// Masks pairs of target positions, `[batch or 1, positions, positions]`.
+    /// Masks pairs of target positions: `true` where the first must not attend to the second,
+    /// `[batch or 1, positions, positions]`.
     #[must_use]
     pub fn target_mask_attn(mut self, mask_attn: Tensor<3, Bool>) -> Self {
         self.target_mask_attn = Some(mask_attn);

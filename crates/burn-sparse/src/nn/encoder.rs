@@ -153,7 +153,7 @@ impl TransformerEncoderInput {
         self
     }
 
-    /// Masks pairs of positions, `[batch or 1, positions, positions]`.
+    /// Masks pairs of positions: `true` where the first must not attend to the second, `[batch or 1, positions, positions]`.
     #[must_use]
     pub fn mask_attn(mut self, mask_attn: Tensor<3, Bool>) -> Self {
         self.mask_attn = Some(mask_attn);

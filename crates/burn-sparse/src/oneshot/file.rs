@@ -17,8 +17,8 @@ use crate::params::listed;
 /// it dense. A global distribution needs another pass over the file.
 ///
 /// # Errors
-/// Returns an error when the input is malformed, nothing matches, a pattern does not fit, or the output cannot be written; an
-/// existing output is left intact.
+/// Returns an error when an option is out of range, the input is malformed or a packed checkpoint, nothing matches, a pattern
+/// does not fit, a weight is NaN or infinite, or the output cannot be written; an existing output is left intact.
 pub fn prune_file(
     input: &Path,
     output: &Path,

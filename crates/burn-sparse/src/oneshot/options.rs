@@ -36,7 +36,7 @@ pub enum Orientation {
 }
 
 impl OneShot {
-    /// Prunes all tensors with 2 or 4 axes to `sparsity` under `pattern`; a pattern that fixes its own sparsity ignores it.
+    /// Prunes all float tensors with 2 or 4 axes to `sparsity` under `pattern`; a pattern that fixes its own sparsity ignores it.
     pub fn new(pattern: Pattern, sparsity: f64) -> Self {
         Self {
             pattern,

@@ -51,8 +51,8 @@ impl Plan {
     /// [`PruneConfig`](super::PruneConfig), by value or by reference.
     ///
     /// # Errors
-    /// Returns an error when a rule is malformed, a selector matches nothing, a pattern does not fit a shape, or a ramp
-    /// does not fit the horizon.
+    /// Returns an error when a rule is malformed, a selector matches nothing, a pattern does not fit a shape, a ramp
+    /// does not fit the horizon, or a selected parameter is already masked or packed.
     pub fn new<M: Module>(
         pruning: impl Into<Pruning>,
         model: &M,

@@ -20,7 +20,7 @@ pub(super) fn filter<M: Module>(
     penalize: bool,
 ) -> GradientsParams {
     let action = |weight: &'_ PlannedWeight| match (weight.decay, weight.attract) {
-        _ if weight.regrow.is_hard() || step >= weight.schedule.end => Some(Action::Mask),
+        _ if ignores_dropped(weight, step) => Some(Action::Mask),
         (0.0, 0.0) => None,
         _ if !penalize => None,
         _ => Some(Action::Penalize),
@@ -34,6 +34,11 @@ pub(super) fn filter<M: Module>(
     let mut filter = Filter { step, masks: mask_tensors(module), actions, grads };
     visit_params(module, &mut filter);
     filter.grads
+}
+
+/// Returns `true` if a step leaves the dropped weights of a parameter at zero.
+pub(super) fn ignores_dropped(weight: &PlannedWeight, step: usize) -> bool {
+    weight.regrow.is_hard() || step >= weight.schedule.end
 }
 
 /// Treatment of a weight's gradient.

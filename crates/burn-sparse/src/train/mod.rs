@@ -8,6 +8,7 @@ mod grow;
 mod journal;
 mod masked;
 mod masks;
+mod norm;
 mod optimizer_state;
 mod packing;
 mod pruned;

@@ -24,7 +24,7 @@ pub(crate) struct SweepArguments {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000), conflicts_with = "per_weight")]
     pub(crate) seeds: u64,
     /// Train a part of the runs, every n-th from the i-th on, as in 2/3. Shards share a folder, or have separate folders
-    /// that are merged into one; the last, or the sweep without this option, collates.
+    /// that are merged into one; the last to finish, or the sweep without this option, writes the table of all runs.
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE, conflicts_with = "per_weight")]
     pub(crate) shard: Shard,
     /// Measure the sensitivity of each weight: prune it alone, in one shot, in the dense model of the first seed.
@@ -41,7 +41,7 @@ pub(crate) struct SweepArguments {
     /// that change its outputs least are pruned most.
     #[arg(long, value_name = "TIME", value_parser = latency, group = "per_weight", conflicts_with = "methods")]
     pub(crate) budget: Option<Duration>,
-    /// The same as a multiple of the dense model's speed, as in 2.0.
+    /// As --budget, but as a multiple of the dense model's speed, as in 2.0.
     #[arg(long, value_name = "TIMES", value_parser = speedup, group = "per_weight", conflicts_with = "methods")]
     pub(crate) speedup: Option<f64>,
     /// Number of samples of the batch that --budget or --speedup is for.
@@ -50,7 +50,7 @@ pub(crate) struct SweepArguments {
     /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Folder of the data sets [default: their caches, downloaded if missing, where they can be].
+    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Folder of the sweep [default: sweeps/NAME]; finished runs are not trained again.

@@ -84,7 +84,8 @@ impl Plan {
     /// Attaches a mask to every planned weight of a model, and makes the update that is due before the first step, if any.
     ///
     /// # Errors
-    /// Returns an error when weights cannot be ranked (NaN or infinite values).
+    /// Returns an error when a planned parameter is missing from the model or has another shape, or when weights cannot be
+    /// ranked (NaN or infinite values).
     pub fn attach<M: Module>(&self, model: M) -> Result<Sparse<M>, TrainError> {
         Sparse::new(model, self.clone())
     }
@@ -126,6 +127,9 @@ impl<M: Module> Sparse<M> {
     }
 
     /// Ranks all weights by `scorer` from now on, instead of the configured score.
+    ///
+    /// [`Plan::attach`] has already made the update of step 0 by the configured score. If the plan has no ramp, that was the
+    /// only one: use a ramp, such as `Ramp::one_shot(Steps(1))`.
     #[must_use]
     pub fn with_scorer(mut self, scorer: impl Scorer + 'static) -> Self {
         self.scorer = Some(Arc::new(scorer));
@@ -214,7 +218,8 @@ impl<M: Module> Sparse<M> {
     /// Verifies that every mask satisfies its pattern at its target sparsity, and returns the pruned model.
     ///
     /// # Errors
-    /// Returns an error when the ramp has not ended, an update failed, or a mask does not match the plan.
+    /// Returns an error when the ramp has not ended, an update failed, a weight is NaN or infinite, or a mask does not match
+    /// the plan.
     pub fn finish(self) -> Result<Pruned<M>, TrainError> {
         self.check_updates()?;
         let (step, end) = (self.step()?, self.plan.end());
