@@ -10,6 +10,7 @@ use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::report::{evaluate, find, page, rows};
 use burn_sparse_tests::pretrained::{BERT, LLAMA};
 use burn_sparse_tests::pretrained_run::{EMBEDDING, LANGUAGE, Place};
+use serde_json::Value;
 
 #[test]
 fn runs_of_pretrained_models_resume_to_the_bit_and_leave_a_folder_that_runs() {
@@ -76,7 +77,7 @@ fn calibrated_runs_resume_to_the_bit_and_report_every_layer() {
         }
 
         let record = fs::read(place.run("whole").path().join("calibration.json")).unwrap();
-        let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        let record: Value = serde_json::from_slice(&record).unwrap();
         assert_eq!(record.as_array().unwrap().len(), packed.len());
         let found = find(place.run("whole").path()).unwrap();
         let html = page(&found, &rows(&found), None, &[]);
@@ -114,6 +115,26 @@ fn optimizer_state_in_bf16_takes_half_the_memory_and_resumes_to_the_bit() {
     assert!((0.74..0.85).contains(&share), "{share}");
     assert!((whole.3 / exact.3 - 1.0).abs() < 0.05, "{} and {}", whole.3, exact.3);
     assert_ne!(whole.0, exact.0);
+}
+
+#[test]
+fn an_epoch_that_is_resumed_after_its_last_step_is_evaluated_in_the_form_it_was_trained_in() {
+    let place = Place::new(LLAMA);
+    let recipe = place.recipe(LANGUAGE, &["train.compute=\"packed\""]);
+    let report = |name: &str, steps: usize| -> Vec<Value> {
+        place.train(&recipe, name, steps).unwrap();
+        let text = fs::read_to_string(place.run(name).path().join("epochs.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    // Three steps an epoch.
+    let (whole, stopped) = (report("whole", usize::MAX), report("stopped", 3));
+    assert_eq!(whole.len(), 2);
+    for (whole, stopped) in whole.iter().zip(&stopped) {
+        for key in ["value", "trained_bytes", "loss"] {
+            assert!(whole[key].is_number() && whole[key] == stopped[key], "{key}: {stopped}");
+        }
+    }
+    assert!(whole[1]["trained_bytes"].as_f64() < whole[0]["trained_bytes"].as_f64());
 }
 
 #[test]
