@@ -71,7 +71,8 @@ impl Remote {
     fn receive(&self, part: &Path, there: u64) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
         tracing::info!(url = %self.url, from = there, of = self.bytes, "downloading");
-        let request = ureq::get(&self.url);
+        // Offsets are those of the file itself, not of a compressed form of it.
+        let request = ureq::get(&self.url).header("Accept-Encoding", "identity");
         let request = match there {
             0 => request,
             from => request.header("Range", format!("bytes={from}-")),
@@ -137,6 +138,7 @@ fn sha256(path: &Path) -> std::io::Result<String> {
 mod tests {
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
+    use std::sync::mpsc;
     use std::thread;
 
     use super::*;
@@ -145,9 +147,10 @@ mod tests {
     const SHA256: &str = "1085b299a165c90ea8122b7a5aff3dbe37397172cf3132180fb6fb635a9cd148";
 
     /// Starts a server that cuts its first response off after `first` bytes and answers later requests, including
-    /// ranges, in full. Returns its URL.
-    fn server(first: usize) -> String {
+    /// ranges, in full. Returns its URL, and the first byte of every request.
+    fn server(first: usize) -> (String, mpsc::Receiver<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (sender, begins) = mpsc::channel();
         let url = format!("http://{}/file", listener.local_addr().unwrap());
         thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
@@ -162,6 +165,8 @@ mod tests {
                         break;
                     }
                 }
+                // The test may have no use for it.
+                let _ = sender.send(from);
                 let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
                 let to = if number == 0 { first } else { CONTENT.len() };
                 // The promised length exceeds the bytes sent where the connection breaks.
@@ -171,14 +176,15 @@ mod tests {
                 stream.write_all(&CONTENT[from..to]).unwrap();
             }
         });
-        url
+        (url, begins)
     }
 
     #[test]
     fn a_broken_download_goes_on_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub").join("file");
-        let remote = Remote { url: server(9), bytes: CONTENT.len() as u64, sha256: SHA256 };
+        let (url, begins) = server(9);
+        let remote = Remote { url, bytes: CONTENT.len() as u64, sha256: SHA256 };
         remote.fetch(&path).unwrap_err();
         assert!(!path.exists());
         let part = folder.path().join("sub").join("file.part");
@@ -186,13 +192,14 @@ mod tests {
         remote.fetch(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), CONTENT);
         assert!(!part.exists());
+        assert_eq!(begins.try_iter().collect::<Vec<_>>(), [0, 9]);
     }
 
     #[test]
     fn a_file_with_another_checksum_is_thrown_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let url = server(CONTENT.len());
+        let (url, _) = server(CONTENT.len());
         let remote = Remote { url, bytes: CONTENT.len() as u64, sha256: "00" };
         let error = remote.fetch(&path).unwrap_err();
         assert!(error.contains("expected 00"), "{error}");

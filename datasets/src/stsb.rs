@@ -33,10 +33,10 @@ pub struct Pair {
 /// # Errors
 /// Returns an error when the file is missing or malformed. It is not downloaded.
 pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError> {
-    let part = match part {
-        Part::Train => "train",
-        Part::Dev => "dev",
-        Part::Test => "test",
+    let (part, count) = match part {
+        Part::Train => ("train", TRAIN),
+        Part::Dev => ("dev", 1500),
+        Part::Test => ("test", 1379),
     };
     let file = format!("stsb-en-{part}.csv");
     let folder = folder.unwrap_or(Path::new("."));
@@ -50,7 +50,12 @@ pub fn load(folder: Option<&Path>, part: Part) -> Result<Vec<Pair>, DatasetError
                 .into(),
         });
     };
-    read(&path)
+    let pairs = read(&path)?;
+    if pairs.len() != count {
+        let path = path.display();
+        tracing::warn!("{path} has {} pairs of sentences, STS-B has {count}", pairs.len());
+    }
+    Ok(pairs)
 }
 
 /// Reads a file of pairs: two sentences and a similarity in each line.

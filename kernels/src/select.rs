@@ -100,6 +100,9 @@ fn select_by(
     let device = device.clone().inner();
     #[cfg(feature = "cubecl-backend")]
     if let burn::backend::DispatchDevice::Cube(device) = device.as_dispatch() {
+        if weight.values.dtype() != dtype {
+            return unsupported("the GPU kernels read weights of the type of their inputs");
+        }
         return match crate::gpu::GpuKernel::unmeasured(&weight.shape(), n, dtype, device) {
             Ok(kernel) => {
                 Choice::Sparse { name: KernelName::on_gpu(family, kernel), predicted: None }

@@ -6,7 +6,7 @@ use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use burn_sparse_kernels::{
     Activation, Choice, PackedTensors, Window, dense_conv2d, select_conv2d, sparse_conv2d,
 };
-use burn_sparse_pattern::{Packed, Pattern, Scores, Search};
+use burn_sparse_pattern::{Mask, Packed, Pattern, Scores, Search};
 
 mod support;
 
@@ -283,9 +283,9 @@ fn a_dense_convolution_without_gradients_is_burns_own_for_any_number_of_pictures
                 let found = pool.install(|| dense_conv2d(&x, &weight, bias.as_ref(), &window));
                 let found = values(found.unwrap());
                 assert_eq!(found.len(), expected.len(), "{shape:?}");
-                let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
-                let most = off.fold(0.0, f32::max);
-                assert!(most <= 1e-4, "{shape:?}: {most}");
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert!((found - expected).abs() <= 1e-4, "{shape:?}: {found} {expected}");
+                }
             }
         }
     }
@@ -303,6 +303,30 @@ fn of_no_pictures_a_dense_convolution_makes_none() {
         let y = dense_conv2d(&x, &weight, None, &window).unwrap();
         assert_eq!(y.dims(), [0, 17, 12, 11]);
     }
+}
+
+#[test]
+fn pictures_without_pixels_give_the_bias_where_they_are_padded() {
+    let window =
+        Window { kernel: [1, 1], stride: [1, 1], padding: [(1, 1), (0, 0)], dilation: [1, 1] };
+    let device = Device::flex().autodiff();
+    let empty = TensorData::new(Vec::<f32>::new(), [3, 4, 0, 5]);
+    let x = Tensor::<4>::from_data(empty, &device);
+    let weight = Tensor::<4>::ones([17, 4, 1, 1], &device);
+    assert!(dense_conv2d(&x, &weight, None, &window).is_none(), "left to Burn");
+
+    let mask = Mask::from_fn(17, 4, |_, column| column < 2).unwrap();
+    let packed = Packed::pack(&Pattern::Unstructured {}, &noise(68), &mask, None).unwrap();
+    let packed = PackedTensors::from_packed(&packed, &device);
+    let bias = Tensor::<1>::from_data(TensorData::new(noise(17), [17]), &device).require_grad();
+    let Choice::Sparse { name, .. } = select_conv2d(&packed, 30, DType::F32, &device) else {
+        panic!("training runs sparse");
+    };
+    let y = sparse_conv2d(x, &packed, Some(bias.clone()), Activation::None, &window, name);
+    assert_eq!(y.dims(), [3, 17, 2, 5]);
+    let grads = y.sum().backward();
+    let found: Vec<f32> = bias.grad(&grads).unwrap().into_data().try_into_vec().unwrap();
+    assert_eq!(found, [30.0; 17]);
 }
 
 #[test]

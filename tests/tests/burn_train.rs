@@ -1,8 +1,10 @@
 //! Tests of `Sparse<M>` in burn-train's training loop: the only hook is `TrainStep::optimize`.
 
+use std::path::Path;
+
 use burn::data::dataloader::{DataLoaderBuilder, batcher::Batcher};
 use burn::data::dataset::InMemDataset;
-use burn::module::Module;
+use burn::module::{Module, ModuleRecord};
 use burn::optim::AdamWConfig;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedTraining};
@@ -47,14 +49,17 @@ fn attached(device: &Device, steps_per_epoch: usize) -> Sparse<Mlp> {
 
 /// Trains for three epochs of eight batches.
 fn launched(strategy: ExecutionStrategy, sparse: Sparse<Mlp>) -> Sparse<Mlp> {
+    launched_in(tempfile::tempdir().unwrap().path(), strategy, sparse)
+}
+
+fn launched_in(folder: &Path, strategy: ExecutionStrategy, sparse: Sparse<Mlp>) -> Sparse<Mlp> {
     let device = Device::flex();
     let loader = |device: &Device| {
         let data = InMemDataset::new((0..64).collect::<Vec<usize>>());
         DataLoaderBuilder::new(Batches).batch_size(8).set_device(device.clone()).build(data)
     };
-    let folder = tempfile::tempdir().unwrap();
     let result = SupervisedTraining::new(
-        folder.path().to_str().unwrap(),
+        folder.to_str().unwrap(),
         loader(&device.clone().autodiff()),
         loader(&device),
     )
@@ -69,10 +74,16 @@ fn launched(strategy: ExecutionStrategy, sparse: Sparse<Mlp>) -> Sparse<Mlp> {
 #[test]
 fn supervised_training_prunes_and_its_checkpoints_hold_the_masks() {
     let device = Device::flex().autodiff();
-    let sparse = launched(ExecutionStrategy::single(device.clone()), attached(&device, 8));
+    let folder = tempfile::tempdir().unwrap();
+    let single = ExecutionStrategy::single(device.clone());
+    let sparse = launched_in(folder.path(), single, attached(&device, 8));
     assert_eq!(sparse.step().unwrap(), 24);
     assert_eq!(sparse.masks().unwrap().sparsity, 0.75);
     assert!(sparse.clone().num_params() > 0);
+    let record = ModuleRecord::load(folder.path().join("checkpoint/model-3.bpk")).unwrap();
+    let read = attached(&device, 8).try_load_record(record).unwrap();
+    assert_eq!(read.step().unwrap(), 24);
+    read.agrees(&sparse).unwrap();
     sparse.finish().unwrap();
 }
 

@@ -312,9 +312,11 @@ pub(crate) fn prediction(predicted: Option<Predicted>, input: Option<KernelInput
 /// `1 min 12 s`.
 pub(crate) fn duration(seconds: f64) -> String {
     let seconds = Duration::from_secs_f64(seconds.max(0.0)).as_secs_f64();
-    if seconds < 60.0 {
+    // Rounded before it is split: 119.7 s are two minutes.
+    let whole = seconds.round();
+    if seconds < 59.95 {
         format!("{seconds:.1} s")
     } else {
-        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+        format!("{:.0} min {:.0} s", (whole / 60.0).floor(), whole % 60.0)
     }
 }

@@ -239,7 +239,8 @@ fn a_budget_never_keeps_less_and_is_spent() {
     };
     let (plain, longer) = (search(&[]), search(&["--budget", "0.4s"]));
     assert!(longer["retained_l1"].as_f64() >= plain["retained_l1"].as_f64(), "{plain} {longer}");
-    assert!(longer["seconds"].as_f64().unwrap() < 10.0);
+    let seconds = longer["seconds"].as_f64().unwrap();
+    assert!(seconds > 0.3 && seconds < 10.0, "{seconds}");
 }
 
 #[test]

@@ -78,7 +78,8 @@ fn a_budget_is_kept_and_what_it_buys_is_never_less() {
     let begin = Instant::now();
     let budget = Some(Duration::from_secs(2));
     let longer = kept(&matrix, &project(&matrix, pattern, 0.75, &search(budget)));
-    assert!(begin.elapsed() < Duration::from_secs(20), "took {:?}", begin.elapsed());
+    let took = begin.elapsed().as_secs_f64();
+    assert!(took > 1.5 && took < 10.0, "took {took} s of 2");
     assert!(longer >= plain - 1e-9, "{longer} < {plain}");
     // With no time at all, the rows stay unshuffled at worst, and the mask is still valid.
     let hurried = project(&matrix, pattern, 0.75, &search(Some(Duration::ZERO)));

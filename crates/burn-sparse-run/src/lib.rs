@@ -32,7 +32,7 @@ pub mod sweep;
 mod task;
 mod task_error;
 mod tasks;
-pub mod translation;
+mod translation;
 
 pub use catalog::{TaskVisitor, with_task};
 pub use classification::Classification;

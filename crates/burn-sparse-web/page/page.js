@@ -116,6 +116,17 @@ async function compare() {
     at("compare").disabled = true;
     say("Loading the same model with dense floats…");
     const dense = new Model(source);
+    try {
+        await measure(dense);
+    } finally {
+        dense.worker.terminate();
+        at("compare").disabled = false;
+    }
+    say("Compared.");
+    status.dataset.state = "compared";
+}
+
+async function measure(dense) {
     const { milliseconds, parameters } = await dense.ask("load", { wasm, files, dense: true });
     at("dense-bytes").textContent = megabytes(4 * parameters);
     at("dense-load").textContent = seconds(milliseconds);
@@ -126,15 +137,11 @@ async function compare() {
             took.push((await model.ask("embed", { texts })).milliseconds);
         }
     }
-    dense.worker.terminate();
     const [fast, slow] = times.map(median);
     at("packed-rate").textContent = rate(fast).toFixed(0);
     at("dense-rate").textContent = rate(slow).toFixed(0);
     at("speedup").textContent = `This model is ${(slow / fast).toFixed(1)} times as fast as with dense floats.`;
     for (const cell of document.querySelectorAll(".dense")) cell.hidden = false;
-    say("Compared.");
-    at("compare").disabled = false;
-    status.dataset.state = "compared";
 }
 
 at("query").addEventListener("input", () => step(search));

@@ -30,7 +30,8 @@ pub fn dense_conv2d(
     window: &Window,
 ) -> Option<Tensor<4>> {
     let is_cpu = x.device().inner() == Device::flex();
-    if !is_cpu || x.dtype() != DType::F32 || weight.dtype() != DType::F32 || x.dims()[1] == 0 {
+    let is_empty = x.dims()[1..].contains(&0);
+    if !is_cpu || x.dtype() != DType::F32 || weight.dtype() != DType::F32 || is_empty {
         return None;
     }
     let (x_shape, [out, channels, rows, columns]) = (x.dims(), weight.dims());

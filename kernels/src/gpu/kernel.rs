@@ -93,8 +93,9 @@ fn fits(weight: &PackedShape, n: usize, device: &CubeDevice) -> Result<(), &'sta
     // A decode cube takes 16 tokens. Otherwise, transpositions have the smallest tiles, and either side of
     // their matrix may be along this axis.
     let along_y = if decodes { n.div_ceil(16) } else { n.max(rows).div_ceil(32) };
+    let along_x = groups.max(n.max(cols).div_ceil(32));
     let most = device.client().properties().hardware.max_cube_count;
-    if groups > most.0 as usize || along_y > most.1 as usize {
+    if along_x > most.0 as usize || along_y > most.1 as usize {
         return Err("this device launches fewer groups of rows, or of tokens, at once");
     }
     if pitch(n).saturating_mul(rows.max(cols)) > u32::MAX as usize {

@@ -216,6 +216,8 @@ impl PackedTensors {
             Layout::Balanced { block, kept } => {
                 let index: Vec<u8> = read(self.index.clone().into_data().convert::<u8>());
                 let per_row = self.kept_per_row();
+                // Kernels count by whole blocks; a row that is shorter than a block keeps fewer.
+                let kept = if self.cols < block { per_row } else { kept };
                 let at = |i: usize| interleaved(i / per_row, i % per_row, per_row);
                 let all = 0..self.rows * per_row;
                 let kept_values = all.clone().map(|i| values[at(i)]).collect();

@@ -66,13 +66,6 @@ pub struct LlamaCache {
     seen: usize,
 }
 
-impl LlamaCache {
-    /// Returns the number of positions seen.
-    pub fn seen(&self) -> usize {
-        self.seen
-    }
-}
-
 impl LlamaConfig {
     /// Creates the decoder with zero weights, which are then to be loaded.
     ///

@@ -8,4 +8,4 @@ mod similarity;
 pub use calibration::{CalibrationTexts, CalibrationTokens};
 pub use perplexity::{Windows, perplexity};
 pub use prune::{Calibration, CalibrationRecord, PrunedFolder, prune_folder, round_folder};
-pub use similarity::{similarity, spearman};
+pub use similarity::similarity;

@@ -21,7 +21,7 @@ pub fn similarity(model: &BertEmbedder, pairs: &[Pair]) -> Result<Metric, Pretra
 }
 
 /// Computes Spearman's rank correlation; equal values share the mean of their ranks. Returns 0 if either side is constant.
-pub fn spearman(a: &[f64], b: &[f64]) -> f64 {
+fn spearman(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (ranks(a), ranks(b));
     let mean = (a.len() as f64 + 1.0) / 2.0;
     let product = |a: &[f64], b: &[f64]| -> f64 {

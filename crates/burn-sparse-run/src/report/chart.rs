@@ -186,7 +186,7 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Returns two to six round numbers.
+    /// Returns up to six numbers whose distance is 1, 2 or 5 times a power of ten.
     fn ticks(&self) -> Vec<f64> {
         let raw = (self.high - self.low) / 5.0;
         let magnitude = 10_f64.powf(raw.log10().floor());
@@ -208,10 +208,14 @@ mod tests {
         {
             let scale = Scale::over([low, high].into_iter(), 0.0, 100.0);
             let ticks = scale.ticks();
-            assert!((3..=9).contains(&ticks.len()), "{low} {high}: {ticks:?}");
-            for tick in ticks {
-                assert!((0.0..=100.0).contains(&scale.place(tick)));
+            assert!((3..=6).contains(&ticks.len()), "{low} {high}: {ticks:?}");
+            let room = 1e-9 * (scale.high - scale.low);
+            for tick in &ticks {
+                assert!(*tick >= scale.low - room && *tick <= scale.high + room, "{tick}");
             }
+            let step = ticks[1] - ticks[0];
+            let leading = step / 10_f64.powf((step.log10() + 1e-9).floor());
+            assert!([1.0, 2.0, 5.0].iter().any(|of| (leading - of).abs() < 1e-6), "{ticks:?}");
         }
     }
 

@@ -90,8 +90,15 @@ fn written(metric: &str) -> Numbers {
     Box::new(move |value| Metric::written(&metric, value))
 }
 
+/// Formats a share that a tick marks, with the decimals that it needs.
 fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    let share = 100.0 * share;
+    let is_exact = |&decimals: &i32| {
+        let scaled = share * 10_f64.powi(decimals);
+        (scaled - scaled.round()).abs() < 1e-6
+    };
+    let decimals = (0..4).find(is_exact).unwrap_or(4);
+    format!("{share:.*} %", decimals as usize)
 }
 
 /// Plots the metric after every epoch of both phases.

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
 
@@ -68,7 +69,8 @@ impl TaskVisitor for Measure<'_> {
         // Limits batches to the size of the test set, so that the reported number of samples is the actual one.
         let mut batches: Vec<usize> =
             self.batches.iter().map(|&batch| batch.min(task.test_len(&data))).collect();
-        batches.dedup();
+        let mut seen = BTreeSet::new();
+        batches.retain(|&batch| seen.insert(batch));
         let forms = [&dense, &packed];
         let latency = batches
             .iter()

@@ -12,7 +12,7 @@ const ORDER: usize = 4;
 ///
 /// # Panics
 /// Panics if the numbers of translations and references differ.
-pub fn bleu(translations: &[impl AsRef<str>], references: &[impl AsRef<str>]) -> f64 {
+pub(crate) fn bleu(translations: &[impl AsRef<str>], references: &[impl AsRef<str>]) -> f64 {
     assert_eq!(translations.len(), references.len(), "bleu: a reference for each translation");
     let (mut found, mut all) = ([0_usize; ORDER], [0_usize; ORDER]);
     let [mut length, mut expected] = [0_usize; 2];

@@ -4,6 +4,6 @@ mod bleu;
 mod pairs;
 mod vocabulary;
 
-pub use bleu::bleu;
+pub(crate) use bleu::bleu;
 pub(crate) use pairs::{Pair, batch, longest, padded};
 pub(crate) use vocabulary::{BEGIN, END, PAD, Vocabulary};

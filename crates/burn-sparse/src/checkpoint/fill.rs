@@ -33,14 +33,6 @@ impl Slot {
             _ => values,
         }
     }
-
-    /// Reorders values from the layer's orientation to PyTorch's.
-    pub fn to_pytorch(&self, values: Vec<f32>) -> Vec<f32> {
-        match &self.view {
-            Some(view @ View::Linear { .. }) => view.to_matrix(&values),
-            _ => values,
-        }
-    }
 }
 
 /// Fills the float parameters of a model one at a time, so that at most one is in memory twice. `read` returns the values in

@@ -2,7 +2,7 @@ use burn::config::Config;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse_kernels::Activation;
+use burn_sparse_kernels::{Activation, quantizes};
 
 use super::quantized::{QuantizedParam, multiplied};
 
@@ -66,7 +66,7 @@ impl Embedding {
     pub fn scores(&self, features: Tensor<3>) -> Tensor<3> {
         let [batch, positions, d_model] = features.dims();
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
-            && !features.is_autodiff()
+            && quantizes(&features.device())
         {
             let id = std::iter::once(self.weight.id);
             return multiplied(features, quantized.weight(), id, None, Activation::None);

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn::tensor::module::linear;
 use burn_sparse_kernels::{
     Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, dense_linear,
-    select, sparse_linear_with,
+    quantizes, select, sparse_linear_with,
 };
 
 use super::choices::{Call, LastChoice};
@@ -95,7 +95,7 @@ impl Fused {
         match &self.weight {
             FusedWeight::Dense(weight) if !few => linear(input, weight.clone(), self.bias.clone()),
             FusedWeight::Packed(weight) => self.packed(weight, input),
-            FusedWeight::Quantized(weight) if !input.is_autodiff() => {
+            FusedWeight::Quantized(weight) if quantizes(&input.device()) => {
                 let ids = self.layers.iter().map(|layer| layer.weight.id);
                 multiplied(input, weight, ids, self.bias.clone(), Activation::None)
             }

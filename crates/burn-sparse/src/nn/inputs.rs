@@ -14,7 +14,8 @@ pub(crate) struct LayerInput {
     pub(crate) weights: Vec<ParamId>,
     /// The input.
     pub(crate) values: InputValues,
-    address: Option<Address>,
+    /// Its memory, and its features: a reshaped tensor is another input.
+    address: Option<(Address, usize)>,
 }
 
 impl LayerInput {
@@ -101,8 +102,8 @@ pub(super) fn reading<const D: usize>(
 ) -> bool {
     RECORDER.with_borrow_mut(|recorder| {
         let Some(recorder) = recorder else { return true };
-        recorder.add(weights, Address::of(input), || {
-            let features = input.dims()[D - 1];
+        let features = input.dims()[D - 1];
+        recorder.add(weights, Address::of(input).map(|address| (address, features)), || {
             let tokens = input.shape().num_elements() / features.max(1);
             InputValues::Tokens(input.clone().reshape([tokens, features]))
         })
@@ -133,7 +134,7 @@ impl Recorder {
     fn add(
         &mut self,
         weights: impl Iterator<Item = ParamId>,
-        address: Option<Address>,
+        address: Option<(Address, usize)>,
         values: impl FnOnce() -> InputValues,
     ) -> bool {
         let weights: Vec<ParamId> = weights.filter(|id| self.wanted.contains(id)).collect();

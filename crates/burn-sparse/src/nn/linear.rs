@@ -4,7 +4,7 @@ use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, KernelName, PackedTensors, Reason, activate, dense_linear,
+    Activation, Choice, KernelName, PackedTensors, Reason, activate, dense_linear, quantizes,
     sparse_linear_features_major, sparse_linear_with,
 };
 
@@ -135,7 +135,7 @@ impl Linear {
         }
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
-            && !input.is_autodiff()
+            && quantizes(&input.device())
         {
             let id = std::iter::once(self.weight.id);
             return multiplied(input, quantized.weight(), id, bias, activation);

@@ -214,7 +214,11 @@ impl MultiHeadAttention {
     /// # Panics
     /// As [`Self::forward`].
     pub fn forward_context(&self, input: MhaInput) -> Tensor<3> {
-        let plain = input.key_value.is_none() && input.mask.attn.is_none() && !self.quiet_softmax;
+        let batch = input.query.dims()[0];
+        let plain = input.key_value.is_none()
+            && input.mask.attn.is_none()
+            && input.mask.pad.as_ref().is_none_or(|pad| pad.dims()[0] == batch)
+            && !self.quiet_softmax;
         if !plain || input.query.is_autodiff() {
             return self.forward(input).context;
         }

@@ -300,7 +300,8 @@ impl From<burn::nn::Lstm> for Lstm {
     fn from(lstm: burn::nn::Lstm) -> Self {
         Self {
             input_gate: Gate::new(lstm.input_gate),
-            forget_gate: lstm.forget_gate.map(Gate::new),
+            // burn-nn's layer ignores the gate if it is coupled.
+            forget_gate: lstm.forget_gate.filter(|_| !lstm.input_forget).map(Gate::new),
             output_gate: Gate::new(lstm.output_gate),
             cell_gate: Gate::new(lstm.cell_gate),
             d_hidden: lstm.d_hidden,

@@ -82,6 +82,11 @@ fn gradients<V: Value>(
             values.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
             bias.iter_mut().zip(of_bias).for_each(|(sum, part)| *sum += part);
         }
+    } else if !dy.is_empty() {
+        // Images without pixels have outputs if they are padded: the bias.
+        for (row, dy) in dy.chunks_exact(pixels).enumerate() {
+            bias[row % weight.rows] += dy.iter().sum::<f32>();
+        }
     }
     Conv2dGradients { x: wants_x.then_some(dx), values, bias }
 }
