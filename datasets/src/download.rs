@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_longer_file_than_promised_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let remote = Remote { url: server(CONTENT.len()), bytes: 20, sha256: SHA256 };
+        let remote = Remote { url: server(CONTENT.len()).0, bytes: 20, sha256: SHA256 };
         let error = remote.fetch(&folder.path().join("file")).unwrap_err();
         assert!(error.contains("longer than 20 bytes"), "{error}");
     }
