@@ -4,8 +4,9 @@ use std::path::Path;
 
 use burn::data::dataloader::{DataLoaderBuilder, batcher::Batcher};
 use burn::data::dataset::InMemDataset;
-use burn::module::{Module, ModuleRecord};
+use burn::module::Module;
 use burn::optim::AdamWConfig;
+use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{ExecutionStrategy, Learner, MultiDeviceOptim, SupervisedTraining};
 use burn_sparse::train::{Compute, Sparse};
