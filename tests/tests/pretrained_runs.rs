@@ -118,26 +118,6 @@ fn optimizer_state_in_bf16_takes_half_the_memory_and_resumes_to_the_bit() {
 }
 
 #[test]
-fn an_epoch_that_is_resumed_after_its_last_step_is_evaluated_in_the_form_it_was_trained_in() {
-    let place = Place::new(LLAMA);
-    let recipe = place.recipe(LANGUAGE, &["train.compute=\"packed\""]);
-    let report = |name: &str, steps: usize| -> Vec<Value> {
-        place.train(&recipe, name, steps).unwrap();
-        let text = fs::read_to_string(place.run(name).path().join("epochs.jsonl")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    };
-    // Three steps an epoch.
-    let (whole, stopped) = (report("whole", usize::MAX), report("stopped", 3));
-    assert_eq!(whole.len(), 2);
-    for (whole, stopped) in whole.iter().zip(&stopped) {
-        for key in ["value", "trained_bytes", "loss"] {
-            assert!(whole[key].is_number() && whole[key] == stopped[key], "{key}: {stopped}");
-        }
-    }
-    assert!(whole[1]["trained_bytes"].as_f64() < whole[0]["trained_bytes"].as_f64());
-}
-
-#[test]
 fn a_run_is_evaluated_with_its_own_copy_of_the_model_it_started_from() {
     let place = Place::new(BERT);
     let recipe = place.recipe(EMBEDDING, &[]);
