@@ -128,7 +128,7 @@ pub(crate) fn evaluate(
     };
     Ok(Evaluated {
         task,
-        metric,
+        metric: metric.finite()?,
         sparsity: packed.map_or(0.0, Checkpoint::sparsity),
         pattern: packed.map_or(String::new(), Checkpoint::patterns),
         layers,
