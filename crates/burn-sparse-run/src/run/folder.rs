@@ -137,14 +137,14 @@ impl RunFolder {
         initial: Option<&Checkpoint>,
     ) -> Result<Lock, RunError> {
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
-        let is_ours = self.lock_file().exists();
+        // A run that was killed before it wrote its recipe may have left this file, and its lock. Before the lock, which would
+        // make the folder look like ours the next time.
+        if self.initial_file().exists() && !self.lock_file().exists() && !self.is_begun() {
+            return Err(fail(&self.initial_file(), OVERWRITES));
+        }
         let lock = self.lock()?;
         if self.is_begun() {
             return Err(RunError::Occupied { folder: self.path.clone() });
-        }
-        // A run that was killed before it wrote its recipe may have left this file.
-        if self.initial_file().exists() && !is_ours {
-            return Err(fail(&self.initial_file(), OVERWRITES));
         }
         if recipe.model.is_some() && self.model().exists() {
             return Err(fail(&self.model(), OVERWRITES));
