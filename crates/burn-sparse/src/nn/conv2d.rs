@@ -121,10 +121,7 @@ impl Conv2d {
         let window = self.window([height, width]);
         if self.groups == 1 && !reading_pictures(self.weight.id, &input, window) {
             let [height, width] = window.output([height, width]);
-            let channels = match self.weight.reparameterization::<PackedParam>() {
-                Some(packed) => packed.view().rows(),
-                None => self.weight.lazy_shape()[0],
-            };
+            let [channels, _] = self.channels();
             return Tensor::zeros(
                 [batch, channels, height, width],
                 (&input.device(), input.dtype()),
@@ -177,6 +174,20 @@ impl Conv2d {
         conv2d(input, weight, bias, options)
     }
 
+    /// Returns the numbers of output and of input channels of a group, packed or not.
+    fn channels(&self) -> [usize; 2] {
+        match self.weight.reparameterization::<PackedParam>() {
+            Some(packed) => {
+                let taps = self.kernel_size[0] * self.kernel_size[1];
+                [packed.view().rows(), packed.view().cols() / taps.max(1)]
+            }
+            None => {
+                let [out, channels, _, _] = self.weight.lazy_shape().dims();
+                [out, channels]
+            }
+        }
+    }
+
     /// Returns the geometry for an image of this height and width.
     fn window(&self, input: [usize; 2]) -> Window {
         let (kernel, stride, dilation) = (self.kernel_size, self.stride, self.dilation);
@@ -209,16 +220,7 @@ impl ModuleDisplay for Conv2d {
     }
 
     fn custom_content(&self, content: Content) -> Option<Content> {
-        let [out, channels] = match self.weight.reparameterization::<PackedParam>() {
-            Some(packed) => {
-                let taps = self.kernel_size[0] * self.kernel_size[1];
-                [packed.view().rows(), packed.view().cols() / taps.max(1)]
-            }
-            None => {
-                let [out, channels, _, _] = self.weight.lazy_shape().dims();
-                [out, channels]
-            }
-        };
+        let [out, channels] = self.channels();
         content
             .add("ch_in", &(channels * self.groups))
             .add("ch_out", &out)
