@@ -10,6 +10,7 @@ use burn::train::{TrainOutput, TrainStep};
 use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format};
 use burn_sparse::nn::{Linear, LinearConfig, record_dispatch};
 use burn_sparse::pattern::Pattern;
+use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_tests::models::Loss;
@@ -254,6 +255,22 @@ fn finishing_before_the_ramp_has_ended_is_refused() {
     let plan = recipe(PATTERNS[1].0, PATTERNS[1].1, "never").plan(&net, 10).unwrap();
     let error = steps(plan.attach(net).unwrap(), 5, &device).finish().unwrap_err().to_string();
     assert_eq!(error, "pruning is at step 5, but the ramp ends at step 6: train on, then finish");
+}
+
+#[test]
+fn a_plan_from_elsewhere_with_a_ramp_that_never_ends_is_refused() {
+    let device = Device::flex().autodiff();
+    let net = Net::new(&device);
+    let plan = recipe(PATTERNS[1].0, PATTERNS[1].1, "never").plan(&net, 10).unwrap();
+    let good = serde_json::to_value(&plan).unwrap();
+    for (key, value) in [("every", 0), ("end", 0)] {
+        let mut wrong = good.clone();
+        let schedule = &mut wrong["weights"][0]["schedule"];
+        (schedule["start"], schedule[key]) = (1.into(), value.into());
+        let plan: Plan = serde_json::from_value(wrong).unwrap();
+        let error = plan.attach(Net::new(&device)).unwrap_err().to_string();
+        assert!(error.contains("schedule"), "{error}");
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn with_burns_own_record_it_is_burns_own_feed_forward_with_every_activation() {
             let x = input([32], &device);
             close(ours.forward(x.clone()), stock.forward(x), &what);
             assert_eq!(ours.forward(Tensor::<2>::zeros([0, 32], &device)).dims(), [0, 32]);
+            assert_eq!(ours.forward(Tensor::<3>::zeros([2, 0, 32], &device)).dims(), [2, 0, 32]);
         }
     }
 }

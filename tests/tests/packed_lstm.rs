@@ -45,6 +45,21 @@ fn with_burns_own_record_it_is_burns_own_lstm_in_every_setting() {
     }
 }
 
+#[test]
+fn a_sequence_of_no_steps_gives_no_outputs_and_leaves_the_state() {
+    for device in [Device::flex(), Device::flex().autodiff()] {
+        for batch_first in [true, false] {
+            let lstm = LstmConfig::new(7, 5, true).with_batch_first(batch_first).init(&device);
+            let (begin, shapes) = (state(3, 5, &device), [[3, 0], [0, 3]]);
+            let [first, second] = shapes[usize::from(!batch_first)];
+            let x = Tensor::<3>::zeros([first, second, 7], &device);
+            let (output, last) = lstm.forward(x, Some(begin.clone()));
+            assert_eq!(output.dims(), [first, second, 5]);
+            close(last.hidden, begin.hidden, "hidden");
+        }
+    }
+}
+
 #[derive(Module, Debug)]
 struct Net {
     lstm: Lstm,

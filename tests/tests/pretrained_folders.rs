@@ -8,7 +8,7 @@ use burn_sparse::calibrate::CalibrateConfig;
 use burn_sparse::pattern::Pattern;
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
-use burn_sparse_run::pretrained::{Calibration, CalibrationTexts, prune_folder};
+use burn_sparse_run::pretrained::{Calibration, CalibrationTexts, Output, prune_folder};
 use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors, shard};
 use burn_sparse_tests::pretrained_run::{EMBEDDING, Place};
 
@@ -28,7 +28,8 @@ fn folders_are_pruned_by_the_inputs_of_a_text_the_same_way_every_time() {
             let config = CalibrateConfig::new().with_reconstruct(20);
             let calibration = Calibration { config, texts };
             let out = place.data.path().join(out);
-            let pruned = prune_folder(&folder, &rule, 1, Some(&calibration), &out, |_| ());
+            let pruned =
+                prune_folder(&folder, &rule, 1, Some(&calibration), Output::packed(&out), |_| ());
             pruned.map_err(|error| error.to_string())
         };
         let file = if config == BERT { "stsb-en-train.csv" } else { "train.txt" };
@@ -69,7 +70,8 @@ fn weights_that_a_rule_excepts_are_not_pruned() {
         let folder = Folder::open(place.model.path()).unwrap();
         let rule = PruneConfig::new(Pattern::balanced(4), 0.5).with_except([format!("{layer}*")]);
         let out = place.data.path().join("out");
-        let pruned = prune_folder(&folder, &rule, 1, None, &out, |_| ()).unwrap().checkpoint;
+        let pruned =
+            prune_folder(&folder, &rule, 1, None, Output::packed(&out), |_| ()).unwrap().checkpoint;
         assert!(pruned.packed().count() > 0);
         for (name, _) in pruned.packed() {
             assert!(!name.starts_with(layer), "{name}");

@@ -13,7 +13,7 @@ use burn_sparse::pattern::Pattern;
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::Mlp;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, TokenBatch, Weights};
-use burn_sparse_run::pretrained::prune_folder;
+use burn_sparse_run::pretrained::{Output, prune_folder};
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_run::{ImageTask, Task};
 use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors, folder, llama_tensors, shard};
@@ -129,7 +129,9 @@ fn exported_hugging_face_folders_compute_in_numpy_what_our_packed_models_do() {
         let [packed, dense] = ["packed", "dense"].map(|name| place.path().join(name));
         let opened = Folder::open(original.path()).unwrap();
         let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
-        let checkpoint = prune_folder(&opened, &rule, 0, None, &packed, |_| ()).unwrap().checkpoint;
+        let checkpoint = prune_folder(&opened, &rule, 0, None, Output::packed(&packed), |_| ())
+            .unwrap()
+            .checkpoint;
         let packed = Folder::open(&packed).unwrap();
         packed.export(&checkpoint, &dense).unwrap();
         let device = Device::flex();

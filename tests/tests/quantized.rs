@@ -1,6 +1,6 @@
 //! Tests of weights in 8 and 4 bits: what runs, how near its results are, and what is refused.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_sparse::calibrate::CalibrateConfig;
 use burn_sparse::checkpoint::{Checkpoint, Entry, FloatType, Format, ValueType};
 use burn_sparse::nn::attention::{MhaInput, MultiHeadAttentionConfig};
@@ -8,10 +8,12 @@ use burn_sparse::nn::{
     Activation, EmbeddingConfig, LinearConfig, LstmConfig, QuantizedParam, record_dispatch,
 };
 use burn_sparse::pattern::Pattern;
-use burn_sparse::pattern::format::Integers;
-use burn_sparse::prune::PruneConfig;
+use burn_sparse::pattern::format::{Integers, Scales};
+use burn_sparse::prune::{Horizon, Plan, PruneConfig};
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Weights};
-use burn_sparse_run::pretrained::{Calibration, CalibrationTexts, prune_folder, round_folder};
+use burn_sparse_run::pretrained::{
+    Calibration, CalibrationTexts, Output, prune_folder, round_folder,
+};
 use burn_sparse_tests::pretrained::{BERT, LLAMA, bert_tensors, folder, llama_tensors};
 
 fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
@@ -96,6 +98,40 @@ fn training_devices_read_floats() {
 }
 
 #[test]
+fn training_devices_hold_packed_values_of_sixteen_bits_in_f32() {
+    let flex = Device::flex();
+    let layer = |device: &Device| LinearConfig::new(64, 32).init(device);
+    let plan =
+        Plan::new(PruneConfig::new(Pattern::balanced(8), 0.5), &layer(&flex), Horizon::steps(0));
+    let pruned = plan.unwrap().attach(layer(&flex)).unwrap().finish().unwrap().checkpoint();
+    for (float, stored) in [(FloatType::F16, DType::F16), (FloatType::BF16, DType::BF16)] {
+        let checkpoint = pruned.clone().with_values(float).unwrap();
+        let loaded = |device: &Device| checkpoint.load(layer(device)).unwrap().weight;
+        assert_eq!(loaded(&flex).base().dtype(), stored);
+        let trained = loaded(&flex.clone().autodiff());
+        assert_eq!(trained.base().dtype(), DType::F32);
+        assert_eq!(values(trained.val().inner()), values(loaded(&flex).val()));
+    }
+}
+
+#[test]
+fn scales_in_blocks_that_the_format_lacks_are_refused() {
+    let layer = LinearConfig::new(96, 4).init(&Device::flex());
+    let plan = Plan::new(PruneConfig::new(Pattern::balanced(8), 0.5), &layer, Horizon::steps(0));
+    let packed = plan.unwrap().attach(layer.clone()).unwrap().finish().unwrap().checkpoint();
+    let dense = Checkpoint::of_dense(&layer);
+    let scales = |block: usize| {
+        let values = vec![0.5; 4 * 96_usize.div_ceil(block)];
+        [("weight".to_string(), Scales::new(Integers::Int4, 96, block, values))].into()
+    };
+    for (checkpoint, good, bad) in [(packed, 64, 32), (dense, 32, 48)] {
+        assert!(checkpoint.clone().with_scales(&scales(good)).is_ok());
+        let error = checkpoint.with_scales(&scales(bad)).unwrap_err().to_string();
+        assert!(error.contains("weight"), "{error}");
+    }
+}
+
+#[test]
 fn values_in_fewer_bits_stay_as_they_are() {
     let device = Device::flex();
     let dense = LinearConfig::new(70, 20).init(&device);
@@ -150,6 +186,8 @@ fn an_embedding_in_8_bits_reads_rows_and_scores_tokens() {
     assert_eq!(values(layer.forward(tokens.clone())), values(rounded.forward(tokens)));
     let features = random([2, 3, 24]);
     assert_near(&values(layer.scores(features.clone())), &values(dense.scores(features)));
+    let nothing = || Tensor::<3>::zeros([2, 0, features_of(&dense)], &device);
+    assert_eq!(dense.scores(nothing()).dims(), layer.scores(nothing()).dims());
 }
 
 #[test]
@@ -205,7 +243,7 @@ fn pruned_and_unpruned_folders_of_pretrained_models_run_in_8_bits() {
 
     let pruned = packed.path().join("pruned");
     let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
-    prune_folder(&llama, &rule, 1, None, &pruned, |_| ()).unwrap();
+    prune_folder(&llama, &rule, 1, None, Output::packed(&pruned), |_| ()).unwrap();
     let pruned = Folder::open(pruned).unwrap();
     let (expected, _, _) = log_probabilities(&pruned);
     let (found, ran, in_bytes) = log_probabilities(&save(&pruned, "pruned-in-bytes"));
@@ -224,7 +262,7 @@ fn a_language_model_in_4_bits_keeps_its_embedding_and_its_tied_head_in_8() {
             true => {
                 let path = out.path().join("pruned-floats");
                 let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
-                prune_folder(&llama, &rule, 1, None, &path, |_| ()).unwrap();
+                prune_folder(&llama, &rule, 1, None, Output::packed(&path), |_| ()).unwrap();
                 Folder::open(path).unwrap()
             }
         };
@@ -260,7 +298,7 @@ fn a_folder_is_rounded_by_the_inputs_of_a_text_pruned_or_not() {
     let rule = PruneConfig::new(Pattern::balanced(4), 0.5);
     let (dense, pruned) = (place.path().join("dense"), place.path().join("pruned"));
     round_folder(&llama, &in_4, &dense, |_| ()).unwrap();
-    prune_folder(&llama, &rule, 1, Some(&in_4), &pruned, |_| ()).unwrap();
+    prune_folder(&llama, &rule, 1, Some(&in_4), Output::packed(&pruned), |_| ()).unwrap();
     for (out, packed) in [(dense, 0), (pruned, 14)] {
         let folder = Folder::open(out).unwrap();
         let checkpoint = folder.packed().unwrap().unwrap();

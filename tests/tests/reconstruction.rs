@@ -97,6 +97,27 @@ fn reconstructed_blocks_are_closer_to_the_dense_ones_and_keep_their_masks() {
     assert_eq!(scale(found.model()), scale(&model), "a layer that is not pruned");
 }
 
+#[test]
+fn a_reconstruction_that_diverges_is_discarded() {
+    let model = residuals();
+    let plan = plan(&model, &rule("balanced(block=8)", 0.5).with_except(["*.scale.*"]));
+    // Squares of these are infinite in f32.
+    let huge: Vec<Tensor<3>> = sequences().into_iter().map(|x| x * 1e20).collect();
+    let run = |steps: usize| {
+        let config = CalibrateConfig::new().with_reconstruct(steps);
+        plan.calibrate(&model, &ResidualBlocks, huge.clone(), &config, |_| ()).unwrap()
+    };
+    let (plain, found) = (run(0), run(3));
+    for block in found.blocks() {
+        assert_eq!(block.error, block.error_before);
+    }
+    let weights = |found: Calibrated| {
+        let model = found.attach(model.clone()).unwrap().finish().unwrap();
+        values(model.model().blocks[0].outer.weight.val())
+    };
+    assert_eq!(weights(found), weights(plain));
+}
+
 /// A layer, and the normalization of its outputs.
 #[derive(Module, Debug)]
 struct Normed {

@@ -296,6 +296,7 @@ fn malformed_values_in_8_bits_are_refused_by_name() {
         &written.edited("version\":\"2", "version\":\"4"),
         &["burn-sparse.version", "`1`, `2` or `3`"],
     );
+    refused(&written.edited("version\":\"2", "version\":\"1"), &["version 2", "version 1"]);
     let dense = written.edited("scales_axis", "scales_axid");
     refused(&dense, &["scales_axid"]);
 
@@ -340,6 +341,7 @@ fn malformed_values_in_4_bits_are_refused_by_name() {
         &["scales", "shape is [1, 3], expected [3, 1]"],
     );
     refused(&written.edited("\"scales_block\\\"", "\"scales_blocc\\\""), &["scales_blocc"]);
+    refused(&written.edited("version\":\"3", "version\":\"2"), &["version 3", "version 2"]);
 
     let mut other = file.clone();
     if let Some(Entry::Packed(entry)) = other.entries.get_mut("w") {

@@ -21,7 +21,15 @@ fn model(pattern: Pattern, to: &Path) {
     let dense = Folder::open(dense.path()).unwrap();
     let rule = PruneConfig::new(pattern, 0.5);
     let pruned = to.join("pruned");
-    prune_folder(&dense, &rule, 1, None, &pruned, |_| ()).unwrap();
+    prune_folder(
+        &dense,
+        &rule,
+        1,
+        None,
+        burn_sparse_run::pretrained::Output::packed(&pruned),
+        |_| (),
+    )
+    .unwrap();
     let pruned = Folder::open(pruned).unwrap();
     let packed = pruned.checkpoint().unwrap().with_values(ValueType::Int8).unwrap();
     packed.write(pruned.copy_to(&to.join("model")).unwrap(), Format::Packed).unwrap();

@@ -26,6 +26,7 @@ mod peak;
 mod polynomials;
 mod run;
 mod simd;
+mod size;
 mod store;
 mod tiles;
 mod tokens_major;

@@ -1,5 +1,6 @@
 use super::parallel::Shared;
 use super::simd::Isa;
+use super::size::elements;
 use super::tiles::{self, Lines};
 use super::tokens_major::{decode, gather, look_up};
 use super::weight::typed;
@@ -29,7 +30,7 @@ fn product<V: Value>(
     let n = x.len() / weight.cols;
     assert_eq!(x.len(), n * weight.cols);
     assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
-    let outputs = n.checked_mul(weight.rows).expect("as many outputs as memory can hold");
+    let outputs = elements(&[n, weight.rows]);
     let mut y = Vec::with_capacity(outputs);
     if n > 0 {
         assert!(CpuKernel::candidates(weight.layout, n, isa).any(|candidate| candidate == kernel));

@@ -182,10 +182,10 @@ impl PackedTensors {
         }
     }
 
-    /// Downloads the packed matrix and checks it.
+    /// Downloads the packed matrix and checks it. Blocks of a balanced matrix stay merged, as they were uploaded.
     ///
     /// # Errors
-    /// Returns an error when the tensors contradict each other or the pattern.
+    /// Returns an error when the tensors contradict each other.
     pub fn to_packed(&self) -> Result<Packed, PatternError> {
         self.with_weight(|_| ()).map_err(|found| PatternError::Packed {
             layout: "kernel",

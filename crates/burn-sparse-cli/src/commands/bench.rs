@@ -3,7 +3,6 @@ use std::path::PathBuf;
 use burn::tensor::{Device, Distribution, Tensor};
 use burn_sparse::checkpoint::{FloatType, ValueType};
 use burn_sparse::measure::{Bench, BenchRow, Passes, StepParts};
-use burn_sparse::pattern::format::View;
 use burn_sparse::pattern::{Packed, Pattern, Scores, Search};
 use clap::Args;
 use serde::Serialize;
@@ -128,7 +127,7 @@ fn layers(arguments: &BenchArguments, device: &Device) -> Result<Vec<Layer>, Fai
                 pattern: entry.pattern,
                 packed: entry.packed.clone(),
                 values: entry.value_type(),
-                is_convolution: matches!(entry.view, View::Conv { .. }),
+                is_convolution: entry.view.is_convolution(),
             })
             .collect();
         if layers.is_empty() {

@@ -125,7 +125,8 @@ fn print(summary: &Summary) -> Result<(), Failure> {
         let shape: Vec<String> = tensor.shape.iter().map(usize::to_string).collect();
         vec![
             tensor.name.clone(),
-            tensor.layer.clone(),
+            // Empty if the weights were packed without a model.
+            if tensor.layer.is_empty() { "-".into() } else { tensor.layer.clone() },
             shape.join(" x "),
             tensor.pattern.clone().unwrap_or("dense".into()),
             tensor.values.into(),

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use burn_sparse::pattern::format::{FloatType, Safetensors};
+use burn_sparse::pattern::format::{FloatType, Safetensors, weight_map};
 use safetensors::tensor::TensorInfo;
 
 use super::PretrainedError;
@@ -109,18 +109,10 @@ pub(super) fn shard_names(
     if !files.has(INDEX) {
         return Ok(None);
     }
-    #[derive(serde::Deserialize)]
-    struct Index {
-        weight_map: BTreeMap<String, String>,
-    }
-    let malformed = |reason| PretrainedError::Malformed { path: files.path(INDEX), reason };
-    let Index { weight_map } = serde_json::from_slice(&files.read(INDEX)?)
-        .map_err(|error| malformed(error.to_string()))?;
-    // A name with a path could reach outside the folder, for reading and for writing.
-    match weight_map.values().find(|file| Path::new(file).file_name() != Some(file.as_ref())) {
-        Some(file) => Err(malformed(format!("names the shard {file}, expected a file name"))),
-        None => Ok(Some(weight_map)),
-    }
+    weight_map(&files.read(INDEX)?).map(Some).map_err(|error| PretrainedError::Malformed {
+        path: files.path(INDEX),
+        reason: error.to_string(),
+    })
 }
 
 impl Shard {

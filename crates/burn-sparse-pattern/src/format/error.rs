@@ -15,6 +15,12 @@ pub enum FormatError {
         /// Problem that the reader found.
         reason: String,
     },
+    /// The index of a sharded file is malformed.
+    #[error("no index of a sharded safetensors file: {reason}")]
+    Index {
+        /// Problem that the reader found.
+        reason: String,
+    },
     /// The file is a safetensors file from another program, or of another format version.
     #[error("no burn-sparse checkpoint: metadata `{key}` is {found}, expected {expected}")]
     Metadata {

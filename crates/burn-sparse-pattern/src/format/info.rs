@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{PackedEntry, View};
+use super::{Entry, Integers, PackedEntry, Scales, View};
 use crate::{Packed, Pattern};
 
 /// Version of the format.
@@ -14,6 +14,19 @@ pub(super) const VERSION_INT4: &str = "3";
 
 pub(super) const VERSION_KEY: &str = "burn-sparse.version";
 pub(super) const TENSORS_KEY: &str = "burn-sparse.tensors";
+
+/// Returns the first version of the format that can hold a parameter.
+pub(super) fn needed_version(entry: &Entry) -> &'static str {
+    let scales = match entry {
+        Entry::Dense { scales, .. } => scales.as_ref().map(|scales| &scales.scales),
+        Entry::Packed(PackedEntry { scales, .. }) => scales.as_ref(),
+    };
+    match scales.map(Scales::integers) {
+        None => VERSION,
+        Some(Integers::Int8) => VERSION_INT8,
+        Some(Integers::Int4) => VERSION_INT4,
+    }
+}
 
 /// Metadata of one parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -122,7 +122,8 @@ pub fn level_code(integer: i8) -> u8 {
     nearest(integer.into())
 }
 
-/// Returns the scale that rounds values with the smallest squared error, among those that clip at most a quarter of the largest.
+/// Returns the scale that rounds values with the smallest squared error, among those that clip at most a quarter of the largest;
+/// 0, which makes all of them zero, if one is not finite.
 pub fn scale(values: &[f32]) -> f32 {
     let largest = largest(values);
     let whole = largest / MOST;

@@ -9,6 +9,7 @@ use safetensors::tensor::TensorInfo;
 
 use super::info::{
     PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_INT4, VERSION_INT8, VERSION_KEY,
+    needed_version,
 };
 use super::layouts::{self, Arrays, IDS};
 use super::unique::Unique;
@@ -75,7 +76,14 @@ impl<S: Source> Reader<S> {
                 Ok((name, entry))
             })
             .collect();
-        let entries = read.into_iter().collect::<Result<_, _>>()?;
+        let entries: BTreeMap<String, Entry> = read.into_iter().collect::<Result<_, _>>()?;
+        for (name, entry) in &entries {
+            let (needed, found) = (needed_version(entry), version.as_deref().unwrap_or_default());
+            if found < needed {
+                let reason = format!("is of version {needed}, the file of version {found}");
+                return Err(FormatError::tensor(name.as_str(), reason));
+            }
+        }
         match tensors.iter().find(|(_, (_, taken))| !taken.load(Relaxed)) {
             Some((name, _)) => Err(FormatError::tensor(*name, "belongs to no parameter")),
             None => Ok(PackedFile { entries, metadata }),

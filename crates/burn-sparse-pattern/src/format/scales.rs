@@ -71,6 +71,13 @@ impl Scales {
         self.values.len() == rows * cols.div_ceil(self.block).max(1)
     }
 
+    /// Returns `true` if a matrix of this size may be stored with these scales: as [`Self::fits`], with a number of columns per
+    /// scale that the format allows, which is not the same for packed and for dense matrices.
+    pub fn stores(&self, size: (usize, usize), is_packed: bool) -> bool {
+        let block = self.integers == Integers::Int8 || blocks(is_packed).contains(&self.block);
+        block && self.fits(size)
+    }
+
     /// Returns the scale of a value.
     #[inline]
     pub fn at(&self, row: usize, col: usize) -> f32 {

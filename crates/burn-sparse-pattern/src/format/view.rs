@@ -45,6 +45,11 @@ impl View {
         }
     }
 
+    /// Returns `true` if the weight has a kernel: if it is no linear layer's.
+    pub fn is_convolution(&self) -> bool {
+        matches!(self, Self::Conv { kernel, .. } if !kernel.is_empty())
+    }
+
     /// Returns the axes that distributions by shape depend on.
     pub fn axes(&self) -> Axes {
         match self {

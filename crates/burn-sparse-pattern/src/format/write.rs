@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use super::info::{
-    PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_INT4, VERSION_INT8, VERSION_KEY,
-};
+use super::info::{PackedInfo, ParameterInfo, TENSORS_KEY, VERSION, VERSION_KEY, needed_version};
 use super::{
     Array, Entry, FormatError, Integers, PackedFile, Scales, layouts, plausible, write_safetensors,
 };
@@ -43,15 +41,9 @@ pub fn write_parameters(
     let mut version = VERSION;
     for (name, entry) in entries {
         let (mut scales_axis, mut scales_block) = (None, None);
+        version = version.max(needed_version(entry));
         let mut note = |scales: &Scales| {
-            let needed = match scales.integers() {
-                Integers::Int8 => VERSION_INT8,
-                Integers::Int4 => {
-                    scales_block = Some(scales.block());
-                    VERSION_INT4
-                }
-            };
-            version = version.max(needed);
+            scales_block = (scales.integers() == Integers::Int4).then(|| scales.block());
         };
         let packed = match entry {
             Entry::Dense { shape, values, scales: Some(scales), .. } => {

@@ -7,5 +7,7 @@ mod similarity;
 
 pub use calibration::{CalibrationTexts, CalibrationTokens};
 pub use perplexity::{Windows, perplexity};
-pub use prune::{Calibration, CalibrationRecord, PrunedFolder, prune_folder, round_folder};
+pub use prune::{
+    Calibration, CalibrationRecord, Output, PrunedFolder, PrunedMatrix, prune_folder, round_folder,
+};
 pub use similarity::similarity;

@@ -14,6 +14,7 @@ use super::walk::{Walk, features};
 use super::{Blocks, CalibrateError, Calibrated, CalibratedBlock};
 use crate::params::{MapParams, Path, map_params};
 use crate::prune::Plan;
+use crate::train::TrainError;
 
 /// Learning rate of AdamW at the start; it falls to zero linearly.
 const LEARNING_RATE: f64 = 1e-3;
@@ -64,20 +65,28 @@ pub(super) fn reconstruct<M: Module, B: Blocks<M>>(
         let rate = LEARNING_RATE * (1.0 - step as f64 / steps as f64);
         sparse = sparse.optimizer_step(&mut optimizer, rate, grads);
     }
-    let values = read(&sparse.finish()?.model().valid().materialize(), &trained);
-    // All else, such as the statistics of batch normalization that the steps have updated, stays as it was.
-    let reconstructed = set_values(walk.pruned.clone(), &values);
-    let after = error(&reconstructed)?;
-    let better = after < before;
-    if better {
-        found.values.extend(values);
-        walk.pruned = reconstructed;
+    let mut after = before;
+    match sparse.finish() {
+        Ok(trained_block) => {
+            let values = read(&trained_block.model().valid().materialize(), &trained);
+            // All else, such as the statistics of batch normalization that the steps have updated, stays as it was.
+            let reconstructed = set_values(walk.pruned.clone(), &values);
+            let error = error(&reconstructed)?;
+            if error < before {
+                found.values.extend(values);
+                walk.pruned = reconstructed;
+                after = error;
+            }
+        }
+        // Training diverged.
+        Err(TrainError::NotFinite { .. }) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(CalibratedBlock {
         block,
         weights: plan.weights.iter().map(|weight| weight.name.clone()).collect(),
         error_before: before,
-        error: if better { after } else { before },
+        error: after,
         seconds: started.elapsed().as_secs_f64(),
     })
 }

@@ -98,8 +98,12 @@ impl Checkpoint {
                     let packs = view.as_ref() == Some(&entry.view)
                         || view.is_none() && entry.scales.is_none();
                     if !packs {
+                        let hint = match entry.layer.as_str() {
+                            "" => ": import the file, which was packed without a model",
+                            _ => "",
+                        };
                         problems.push(format!(
-                            "{} is packed as {:?}, which is not how {} stores it",
+                            "{} is packed as {:?}, which is not how {} stores it{hint}",
                             parameter.name, entry.view, parameter.layer
                         ));
                     }

@@ -163,7 +163,7 @@ impl Checkpoint {
     /// [`Calibrated::scales`](crate::calibrate::Calibrated::scales), for which the values are such multiples already.
     ///
     /// # Errors
-    /// Returns an error when there is no such matrix, or its size differs.
+    /// Returns an error when there is no such matrix, its size differs, or the format has no such blocks for it.
     pub fn with_scales(
         mut self,
         scales: &BTreeMap<String, Scales>,
@@ -173,7 +173,7 @@ impl Checkpoint {
                 Some(Entry::Dense { layer, shape, values, scales: old, .. })
                     if layer == "Linear"
                         && shape.len() == 2
-                        && scales.fits((shape[1], shape[0])) =>
+                        && scales.stores((shape[1], shape[0]), false) =>
                 {
                     let scales = DenseScales { axis: 1, scales: scales.clone() };
                     scales.round(shape, values);
@@ -184,7 +184,7 @@ impl Checkpoint {
                     packed,
                     scales: old,
                     ..
-                })) if scales.fits((*rows, *cols)) => {
+                })) if scales.stores((*rows, *cols), true) => {
                     packed.round(scales);
                     *old = Some(scales.clone());
                 }
@@ -254,10 +254,10 @@ impl Checkpoint {
                     *scales = Some(chosen);
                 }
                 Entry::Packed(PackedEntry { layer, view, packed, scales, .. }) => {
-                    let integers = match view {
-                        View::Linear { .. } => wanted,
-                        View::Conv { .. } if layer == "Conv2d" => Integers::Int8,
-                        View::Conv { .. } => continue,
+                    let integers = match (view.is_convolution(), layer.as_str()) {
+                        (false, _) => wanted,
+                        (true, "Conv2d") => Integers::Int8,
+                        (true, _) => continue,
                     };
                     if stays(scales.as_ref(), integers) {
                         continue;

@@ -1,58 +1,30 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::str::FromStr;
 
 use burn::module::Module;
-use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, Safetensors, View};
+use burn_sparse_pattern::format::{Entry, FloatType, PackedEntry, Safetensors, View};
 use burn_sparse_pattern::{Packed, Pattern, UnstructuredPacked};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 
-use super::{Checkpoint, CheckpointError, pytorch};
+use super::import_packed::PackedForeign;
+use super::rename::renamed;
+use super::{Checkpoint, CheckpointError, Rename, pytorch};
 use crate::params::{Parameter, parameters, view_of};
-
-/// Renames a module of a foreign file: `net.0=fc1`. An empty new name, as in `head.scale=`, skips the module.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rename {
-    from: String,
-    to: String,
-}
-
-impl FromStr for Rename {
-    type Err = CheckpointError;
-
-    fn from_str(text: &str) -> Result<Self, CheckpointError> {
-        match text.split_once('=') {
-            Some((from, to)) if !from.is_empty() => Ok(Self { from: from.into(), to: to.into() }),
-            _ => Err(CheckpointError::Rename {
-                text: text.into(),
-                reason: "expected FROM=TO, as in net.0=fc1".into(),
-            }),
-        }
-    }
-}
-
-impl Rename {
-    /// Returns the new name of a module or tensor that is, or is inside, `from`.
-    fn apply(&self, name: &str) -> Option<String> {
-        let rest = name.strip_prefix(&self.from)?;
-        (rest.is_empty() || rest.starts_with('.'))
-            .then(|| if self.to.is_empty() { String::new() } else { format!("{}{rest}", self.to) })
-    }
-}
 
 /// Arrays of a weight in the `sparse-bitmask` layout of compressed-tensors.
 const BITMASK: [&str; 4] = ["compressed", "bitmask", "row_offsets", "shape"];
 
 impl Checkpoint {
     /// Imports the parameters of a model from a safetensors file with the names and orientation of PyTorch. Weights are
-    /// dense, or in the `sparse-bitmask` layout of compressed-tensors, which is imported packed as `unstructured`.
+    /// dense, packed by [`pack_file`](crate::oneshot::pack_file), or in the `sparse-bitmask` layout of compressed-tensors, which
+    /// is imported packed as `unstructured`.
     ///
     /// Integer tensors that belong to no parameter (counters of norms) are ignored.
     ///
     /// # Errors
-    /// Returns an error when the file is unreadable, malformed, or already a packed checkpoint, a rename matches nothing or
+    /// Returns an error when the file is unreadable, malformed, or the checkpoint of a Burn model, a rename matches nothing or
     /// makes two names equal, or a bit mask does not fit its arrays; otherwise one that lists every parameter that is missing,
     /// unexpected, or of the wrong shape.
     pub fn import<M: Module>(
@@ -65,20 +37,27 @@ impl Checkpoint {
         let file = File::open(path).map_err(read)?;
         let file =
             Safetensors::open(file).map_err(|error| CheckpointError::of_file(path, error))?;
-        if file.metadata().contains_key("burn-sparse.tensors") {
-            return Err(CheckpointError::Ours { path: path.into() });
-        }
-        let mut foreign = Foreign::new(path, &file, renames)?;
         let (mut entries, mut problems) = (BTreeMap::new(), Vec::new());
-        for parameter in parameters(model) {
-            match foreign.parameter(&parameter)? {
-                Ok(entry) => {
-                    entries.insert(parameter.name, entry);
-                }
-                Err(problem) => problems.push(problem),
+        let mut take = |parameter: Parameter, found: Result<Entry, String>| match found {
+            Ok(entry) => drop(entries.insert(parameter.name, entry)),
+            Err(problem) => problems.push(problem),
+        };
+        let left: Vec<String> = if file.metadata().contains_key("burn-sparse.tensors") {
+            let mut packed = PackedForeign::new(path, renames)?;
+            for parameter in parameters(model) {
+                let found = packed.parameter(&parameter);
+                take(parameter, found);
             }
-        }
-        problems.extend(foreign.left().map(|name| format!("the model lacks {name}")));
+            packed.left().collect()
+        } else {
+            let mut foreign = Foreign::new(path, &file, renames)?;
+            for parameter in parameters(model) {
+                let found = foreign.parameter(&parameter)?;
+                take(parameter, found);
+            }
+            foreign.left().cloned().collect()
+        };
+        problems.extend(left.iter().map(|name| format!("the model lacks {name}")));
         match problems.is_empty() {
             true => Ok(Self::from_entries(entries)),
             false => Err(CheckpointError::Model { problems }),
@@ -99,34 +78,8 @@ impl<'a> Foreign<'a> {
         file: &'a Safetensors<File>,
         renames: &[Rename],
     ) -> Result<Self, CheckpointError> {
-        let mut tensors = BTreeMap::new();
-        let mut used = vec![false; renames.len()];
-        for (name, info) in file.tensors() {
-            let renamed = renames.iter().enumerate().find_map(|(at, r)| Some((at, r.apply(name)?)));
-            let name = match renamed {
-                Some((at, renamed)) => {
-                    used[at] = true;
-                    renamed
-                }
-                None => name.clone(),
-            };
-            if !name.is_empty() && tensors.insert(name.clone(), info).is_some() {
-                let reason = "two tensors have this name once renamed".into();
-                let source = FormatError::Tensor { name, reason };
-                return Err(CheckpointError::Malformed { path: path.into(), source });
-            }
-        }
-        match used.iter().position(|used| !used) {
-            Some(at) => Err(CheckpointError::Rename {
-                text: format!("{}={}", renames[at].from, renames[at].to),
-                reason: format!(
-                    "no tensor of {} is in {}, or an earlier rename takes it",
-                    path.display(),
-                    renames[at].from
-                ),
-            }),
-            None => Ok(Self { path, file, tensors }),
-        }
+        let tensors = file.tensors().iter().map(|(name, info)| (name, info));
+        Ok(Self { path, file, tensors: renamed(path, tensors, renames)? })
     }
 
     /// Returns the entry of a parameter, or the reason why there is none.

@@ -12,12 +12,14 @@ mod error;
 mod file;
 mod fill;
 mod import;
+mod import_packed;
 mod keep_zeros;
 mod pytorch;
+mod rename;
 
 pub use atomic::{replace_atomically, write_atomically};
 pub use burn_sparse_pattern::format::{Entry, FloatType, FormatError, PackedEntry, ValueType};
 pub use content::{Checkpoint, Format, Provenance};
 pub use error::CheckpointError;
 pub use fill::{Slot, fill, slots};
-pub use import::Rename;
+pub use rename::Rename;

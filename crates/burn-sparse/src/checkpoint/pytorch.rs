@@ -25,7 +25,7 @@ pub(super) fn export(
     for (name, entry) in entries {
         let renamed = name_of(entry.layer(), name);
         match entry {
-            Entry::Packed(packed) if bitmask && matches!(packed.view, View::Linear { .. }) => {
+            Entry::Packed(packed) if bitmask && !packed.view.is_convolution() => {
                 let layer = renamed.strip_suffix(".weight").unwrap_or(&renamed);
                 let unstructured = packed.packed.to_unstructured();
                 let (rows, cols) = (unstructured.rows(), unstructured.cols());

@@ -71,6 +71,11 @@ impl Embedding {
             let id = std::iter::once(self.weight.id);
             return multiplied(features, quantized.weight(), id, None, Activation::None);
         }
+        if batch * positions == 0 {
+            // In `reshape`, an axis of size 0 stands for the size that it has.
+            let [n_embedding, _] = self.weight.lazy_shape().dims();
+            return Tensor::zeros([batch, positions, n_embedding], &features.device());
+        }
         // The embedding is the left factor: on the right, its transpose would be copied at every token.
         let features = features.reshape([batch * positions, d_model]);
         let scores = self.weight.val().matmul(features.transpose());

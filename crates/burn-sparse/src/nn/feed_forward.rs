@@ -89,6 +89,10 @@ impl PositionWiseFeedForward {
             return self.linear_outer.forward(self.dropout.forward(x));
         };
         let shape = input.shape();
+        if shape.num_elements() == 0 {
+            // In `reshape`, an axis of size 0 stands for the size that it has.
+            return Tensor::zeros(shape, &input.device());
+        }
         // One axis of tokens, which may be the contiguous one between the layers.
         let x = input.reshape([shape.num_elements() / d_model, d_model]);
         let x = self.linear_inner.forward_into(&self.linear_outer, x, activation);

@@ -144,9 +144,11 @@ impl Reparameterizer for PackInto {
         };
         let device = param.lazy_device();
         let tensors = PackedTensors::from_packed(&packed, &device);
+        // A device is equal to the one of its autodiff.
+        let narrows = device == Device::flex() && !device.is_autodiff();
         let tensors = match float {
-            FloatType::F16 if device == Device::flex() => tensors.cast(FloatDType::F16),
-            FloatType::BF16 if device == Device::flex() => tensors.cast(FloatDType::BF16),
+            FloatType::F16 if narrows => tensors.cast(FloatDType::F16),
+            FloatType::BF16 if narrows => tensors.cast(FloatDType::BF16),
             _ => tensors,
         };
         let (layout, values, [index, offsets, order], checked) = tensors.into_parts();

@@ -174,6 +174,10 @@ impl Lstm {
         mut state: LstmState<2>,
         mut step: impl FnMut(usize, LstmState<2>) -> LstmState<2>,
     ) -> (Tensor<3>, LstmState<2>) {
+        if steps == 0 {
+            let [batch, d_hidden] = state.hidden.dims();
+            return (Tensor::zeros([0, batch, d_hidden], &state.hidden.device()), state);
+        }
         let mut outputs = Vec::with_capacity(steps);
         for at in 0..steps {
             state = step(if self.reverse { steps - 1 - at } else { at }, state);

@@ -45,6 +45,20 @@ pub enum OneShotError {
         /// Cause.
         reason: String,
     },
+    /// The input is not the index of a sharded safetensors file, or does not match its shards.
+    #[error("{}: {reason}", path.display())]
+    Index {
+        /// File.
+        path: PathBuf,
+        /// Cause.
+        reason: String,
+    },
+    /// A folder that is to get shards already holds a file of that name.
+    #[error("{} already exists: choose another folder", path.display())]
+    Exists {
+        /// File.
+        path: PathBuf,
+    },
     /// The input is a packed checkpoint, whose arrays are not weight matrices.
     #[error(
         "{} is a burn-sparse checkpoint: export it first, with --format dense --layout pytorch",

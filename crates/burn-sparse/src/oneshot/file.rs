@@ -1,86 +1,155 @@
-use std::fs::File;
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use burn_sparse_pattern::format::{FloatType, FormatError, Safetensors, View};
-use burn_sparse_pattern::{Axes, Distribution};
-use globset::{Glob, GlobMatcher};
-use safetensors::tensor::TensorInfo;
+use burn_sparse_pattern::Distribution;
+use burn_sparse_pattern::format::{Entry, FloatType};
 
-use super::tensor::{histogram, prune, untouched, view};
+use super::input::{Input, Shard, Treatment};
+use super::tensor::{Found, untouched};
 use super::{OneShot, OneShotError, PrunedTensor};
-use crate::checkpoint::replace_atomically;
-use crate::params::listed;
+use crate::checkpoint::{Checkpoint, replace_atomically, write_atomically};
 
-/// Prunes every float tensor with 2 or 4 axes that the options include, and writes a file with the same header, tensor by
-/// tensor, so that memory is bounded by the largest one. `each` is called for every included tensor, even if its share leaves
-/// it dense. A global distribution needs another pass over the file.
+/// Prunes every float tensor with 2 or 4 axes that the options include, and writes dense tensors with zeros: a file with the same
+/// header, tensor by tensor, so that memory is bounded by the largest one. Zeros do not make a dense tensor faster;
+/// [`pack_file`] returns weights that run on sparse kernels.
+///
+/// `input` is a safetensors file, or the index of a sharded one (`model.safetensors.index.json`); `output` is a file, or, for an
+/// index, a folder that gets the shards and the index. `each` is called for every included tensor, even if its share leaves it
+/// dense. A global distribution needs another pass over the input.
 ///
 /// # Errors
 /// Returns an error when an option is out of range, the input is malformed or a packed checkpoint, nothing matches, a pattern
-/// does not fit, a weight is NaN or infinite, or the output cannot be written; an existing output is left intact.
+/// does not fit, a weight is NaN or infinite, or the output cannot be written; an existing output is left intact. Shards are
+/// not written into a folder that has one of them.
 pub fn prune_file(
     input: &Path,
     output: &Path,
     task: &OneShot,
     mut each: impl FnMut(&PrunedTensor),
 ) -> Result<Vec<PrunedTensor>, OneShotError> {
-    if !(task.sparsity > 0.0 && task.sparsity < 1.0) {
-        return Err(OneShotError::Sparsity { found: task.sparsity });
-    }
-    if task.distribution == Distribution::Global && !(task.cap < 1.0 && task.cap >= task.sparsity) {
-        return Err(OneShotError::Cap { found: task.cap, sparsity: task.sparsity });
-    }
-    let file = open(input)?;
-    let globs = globs(&task.include)?;
-    let tensors = file.tensors();
-    let chosen = |name: &str, info: &TensorInfo| {
-        let seen =
-            FloatType::of(info.dtype).is_some() && view(&info.shape, task.orientation).is_some();
-        seen && globs.iter().any(|glob| glob.is_match(name))
-    };
-    if !tensors.iter().any(|(name, info)| chosen(name, info)) {
-        let prunable = |info: &TensorInfo| {
-            FloatType::of(info.dtype).is_some() && matches!(info.shape.len(), 2 | 4)
-        };
-        let known = tensors.iter().filter(|(_, info)| prunable(info));
-        let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
-        let known = listed(&known);
-        let include = task.include.clone();
-        return Err(OneShotError::NoMatch { path: input.into(), include, known });
-    }
-    let chosen: Vec<Option<View>> = tensors
-        .iter()
-        .map(|(name, info)| view(&info.shape, task.orientation).filter(|_| chosen(name, info)))
-        .collect();
-    let fail = |source| OneShotError::Read { path: input.into(), source };
-    let sparsities = spread(&file, &chosen, task).map_err(fail)?;
+    task.validate()?;
+    let input = Input::open(input)?;
+    let mut treatments = input.treatments(task)?.into_iter();
     let mut pruned = Vec::new();
+    let mut report = |tensor: PrunedTensor| {
+        each(&tensor);
+        pruned.push(tensor);
+    };
+    match (&input.index, input.shards.as_slice()) {
+        (None, [shard]) => write_shard(shard, output, &mut treatments, task, &mut report)?,
+        (index, shards) => {
+            let mut outputs: Vec<PathBuf> =
+                shards.iter().map(|s| within(output, &s.path)).collect();
+            let of_index = within(output, &input.path);
+            if let Some(path) = outputs.iter().chain([&of_index]).find(|path| path.exists()) {
+                return Err(OneShotError::Exists { path: path.clone() });
+            }
+            let write = |source| OneShotError::Write { path: output.into(), source };
+            std::fs::create_dir_all(output).map_err(write)?;
+            let written = shards
+                .iter()
+                .zip(&outputs)
+                .try_for_each(|(shard, output)| {
+                    write_shard(shard, output, &mut treatments, task, &mut report)
+                })
+                .and_then(|()| {
+                    let index = index.as_deref().unwrap_or_default();
+                    write_atomically(&of_index, index)
+                        .map_err(|source| OneShotError::Write { path: of_index.clone(), source })
+                });
+            if let Err(error) = written {
+                // Some of the shards are no model.
+                outputs.drain(..).for_each(|path| drop(std::fs::remove_file(path)));
+                return Err(error);
+            }
+        }
+    }
+    Ok(pruned)
+}
+
+/// Prunes as [`prune_file`] does, and returns a packed checkpoint, with the input's names and orientation of every tensor.
+///
+/// The whole input is in memory. Tensors that are not floats are left out with a warning, since a checkpoint holds floats.
+///
+/// # Errors
+/// Returns the same errors as [`prune_file`], except those of the output.
+pub fn pack_file(
+    input: &Path,
+    task: &OneShot,
+    mut each: impl FnMut(&PrunedTensor),
+) -> Result<(Checkpoint, Vec<PrunedTensor>), OneShotError> {
+    task.validate()?;
+    let input = Input::open(input)?;
+    let mut treatments = input.treatments(task)?.into_iter();
+    let (mut entries, mut pruned) = (BTreeMap::new(), Vec::new());
+    for shard in &input.shards {
+        for ((name, info), treatment) in shard.file.tensors().iter().zip(&mut treatments) {
+            let Some(float) = FloatType::of(info.dtype) else {
+                tracing::warn!("{name} is left out: {:?} is no float", info.dtype);
+                continue;
+            };
+            let values = shard.file.floats(info, float).map_err(|error| shard.fail(error))?;
+            let dense = |values| {
+                let (layer, shape) = (String::new(), info.shape.clone());
+                Entry::Dense { layer, shape, values, float, scales: None }
+            };
+            let (entry, report) = match treatment {
+                Treatment::Copied => (dense(values), None),
+                Treatment::Untouched(view) => (dense(values), Some(untouched(name, &view))),
+                Treatment::Pruned(view, sparsity) => {
+                    let pack = || {
+                        let found = Found::search(name, &values, &view, task, sparsity)?;
+                        let entry = found.pack(&view, task.pattern, float)?;
+                        Ok((Entry::Packed(entry), Some(found.report)))
+                    };
+                    pack().map_err(|source| OneShotError::Pattern { name: name.clone(), source })?
+                }
+            };
+            if let Some(report) = report {
+                each(&report);
+                pruned.push(report);
+            }
+            entries.insert(name.clone(), entry);
+        }
+    }
+    Ok((Checkpoint::from_entries(entries), pruned))
+}
+
+/// Writes a shard with zeros in place of the dropped weights.
+fn write_shard(
+    shard: &Shard,
+    output: &Path,
+    treatments: &mut impl Iterator<Item = Treatment>,
+    task: &OneShot,
+    report: &mut impl FnMut(PrunedTensor),
+) -> Result<(), OneShotError> {
     let mut failure = None;
     let written = replace_atomically(output, |target| {
         let mut out = BufWriter::new(target);
-        out.write_all(file.header())?;
-        for (((name, info), view), wish) in tensors.iter().zip(&chosen).zip(&sparsities) {
-            let mut bytes = match file.bytes(info) {
+        out.write_all(shard.file.header())?;
+        for ((name, info), treatment) in shard.file.tensors().iter().zip(treatments) {
+            let mut bytes = match shard.file.bytes(info) {
                 Ok(bytes) => bytes,
                 Err(source) => {
-                    failure = Some(fail(source));
+                    failure = Some(shard.fail(source));
                     return Err(std::io::Error::other("not read"));
                 }
             };
-            if let Some(view) = view {
-                let report = match *wish {
-                    None => Ok(untouched(name, view)),
-                    Some(sparsity) => prune(name, &mut bytes, info.dtype, view, task, sparsity),
-                };
-                match report {
-                    Ok(report) => {
-                        each(&report);
-                        pruned.push(report);
-                    }
-                    Err(source) => {
-                        failure = Some(OneShotError::Pattern { name: name.clone(), source });
-                        return Err(std::io::Error::other("not pruned"));
+            match treatment {
+                Treatment::Copied => {}
+                Treatment::Untouched(view) => report(untouched(name, &view)),
+                Treatment::Pruned(view, sparsity) => {
+                    let values = floats(&bytes, FloatType::of(info.dtype).unwrap_or_default());
+                    match Found::search(name, &values, &view, task, sparsity) {
+                        Ok(found) => {
+                            found.zero(&view, &mut bytes);
+                            report(found.report);
+                        }
+                        Err(source) => {
+                            failure = Some(OneShotError::Pattern { name: name.clone(), source });
+                            return Err(std::io::Error::other("not pruned"));
+                        }
                     }
                 }
             }
@@ -91,66 +160,30 @@ pub fn prune_file(
     match (written, failure) {
         (_, Some(failure)) => Err(failure),
         (Err(source), None) => Err(OneShotError::Write { path: output.into(), source }),
-        (Ok(()), None) => Ok(pruned),
+        (Ok(()), None) => Ok(()),
     }
 }
 
-/// Returns the sparsity of every tensor; `None` for those that are copied.
-fn spread(
-    file: &Safetensors<File>,
-    chosen: &[Option<View>],
-    task: &OneShot,
-) -> std::io::Result<Vec<Option<f64>>> {
-    let views: Vec<&View> = chosen.iter().flatten().collect();
-    let wishes = match task.distribution {
-        Distribution::Uniform => vec![task.sparsity; views.len()],
-        Distribution::Global => {
-            let mut histograms = Vec::with_capacity(views.len());
-            for ((_, info), view) in file.tensors().iter().zip(chosen) {
-                if let (Some(_), Some(float)) = (view, FloatType::of(info.dtype)) {
-                    histograms.push(histogram(file.floats(info, float)?));
-                }
-            }
-            Distribution::by_score(&histograms, task.sparsity, task.cap)
-        }
-        by_shape => {
-            let layers: Vec<Axes> = views.iter().map(|view| view.axes()).collect();
-            by_shape.by_shape(&layers, task.sparsity)
-        }
-    };
-    let mut wishes = wishes.into_iter();
-    let one = |view: &Option<View>| {
-        let (view, wish) = (view.as_ref()?, wishes.next()?);
-        if task.distribution == Distribution::Uniform {
-            return Some(wish);
-        }
-        let nearest = task.pattern.nearest_sparsity(view.rows(), view.cols(), wish);
-        // A pattern that does not fit this shape is reported when the tensor is pruned.
-        Some(nearest.unwrap_or(wish)).filter(|&sparsity| sparsity > 0.0)
-    };
-    Ok(chosen.iter().map(one).collect())
+/// Returns the path in `folder` of a file with the same name.
+fn within(folder: &Path, file: &Path) -> PathBuf {
+    folder.join(file.file_name().unwrap_or_default())
 }
 
-fn open(path: &Path) -> Result<Safetensors<File>, OneShotError> {
-    let fail = |source| OneShotError::Read { path: path.into(), source };
-    let file = File::open(path).map_err(fail)?;
-    let file = Safetensors::open(file).map_err(|error| match error {
-        FormatError::System(source) => fail(source),
-        FormatError::Safetensors { reason } => {
-            OneShotError::Safetensors { path: path.into(), reason }
+fn floats(bytes: &[u8], float: FloatType) -> Vec<f32> {
+    let mut values = vec![0.0; bytes.len() / float.width()];
+    float.decode(bytes, &mut values);
+    values
+}
+
+impl OneShot {
+    fn validate(&self) -> Result<(), OneShotError> {
+        let &Self { sparsity, cap, .. } = self;
+        if !(sparsity > 0.0 && sparsity < 1.0) {
+            return Err(OneShotError::Sparsity { found: sparsity });
         }
-        other => OneShotError::Safetensors { path: path.into(), reason: other.to_string() },
-    })?;
-    match file.metadata().contains_key("burn-sparse.tensors") {
-        true => Err(OneShotError::Checkpoint { path: path.into() }),
-        false => Ok(file),
+        if self.distribution == Distribution::Global && !(cap < 1.0 && cap >= sparsity) {
+            return Err(OneShotError::Cap { found: cap, sparsity });
+        }
+        Ok(())
     }
-}
-
-fn globs(include: &[String]) -> Result<Vec<GlobMatcher>, OneShotError> {
-    let one = |text: &String| match Glob::new(text) {
-        Ok(glob) => Ok(glob.compile_matcher()),
-        Err(error) => Err(OneShotError::Glob { text: text.clone(), reason: error.to_string() }),
-    };
-    include.iter().map(one).collect()
 }

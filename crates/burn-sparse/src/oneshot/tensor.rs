@@ -1,8 +1,9 @@
 use std::time::Instant;
 
-use burn_sparse_pattern::format::{FloatType, View};
-use burn_sparse_pattern::{Histogram, PatternError, Retained, Scores, Search};
-use safetensors::Dtype;
+use burn_sparse_pattern::format::{FloatType, PackedEntry, View};
+use burn_sparse_pattern::{
+    Histogram, Mask, Packed, Pattern, PatternError, Retained, RowOrder, Scores, Search,
+};
 use serde::{Deserialize, Serialize};
 
 use super::options::{OneShot, Orientation};
@@ -46,40 +47,68 @@ pub(super) fn view(shape: &[usize], orientation: Orientation) -> Option<View> {
     }
 }
 
-/// Zeroes dropped weights in place in the tensor's bytes; kept values stay bitwise identical.
-pub(super) fn prune(
-    name: &str,
-    bytes: &mut [u8],
-    dtype: Dtype,
-    view: &View,
-    task: &OneShot,
-    sparsity: f64,
-) -> Result<PrunedTensor, PatternError> {
-    let started = Instant::now();
-    let (rows, cols, pattern) = (view.rows(), view.cols(), task.pattern);
-    pattern.target_zeros(rows, cols, sparsity)?;
-    let weights = view.to_matrix(&floats(bytes, dtype));
-    let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
-    let search = Search { seed: task.seed, budget: task.budget, ..Search::default() };
-    let found = pattern.project(&Scores::new(rows, cols, &scores)?, sparsity, &search)?;
-    pattern.check(&found.mask, found.row_order.as_ref())?;
-    let retained = Retained::measure(&weights, &found.mask)?;
-    let width = bytes.len() / (rows * cols);
-    for (value, keep) in bytes.chunks_exact_mut(width).zip(view.to_stored(&found.mask.to_bytes())) {
-        if keep == 0 {
-            value.fill(0);
+/// Mask found for a tensor.
+pub(super) struct Found {
+    weights: Vec<f32>,
+    mask: Mask,
+    row_order: Option<RowOrder>,
+    pub(super) report: PrunedTensor,
+}
+
+impl Found {
+    /// Searches a mask for the stored values of a tensor.
+    pub(super) fn search(
+        name: &str,
+        stored: &[f32],
+        view: &View,
+        task: &OneShot,
+        sparsity: f64,
+    ) -> Result<Self, PatternError> {
+        let started = Instant::now();
+        let (rows, cols, pattern) = (view.rows(), view.cols(), task.pattern);
+        pattern.target_zeros(rows, cols, sparsity)?;
+        let weights = view.to_matrix(stored);
+        let scores: Vec<f32> = weights.iter().map(|weight| weight.abs()).collect();
+        let search = Search { seed: task.seed, budget: task.budget, ..Search::default() };
+        let found = pattern.project(&Scores::new(rows, cols, &scores)?, sparsity, &search)?;
+        let (mask, row_order) = (found.mask, found.row_order);
+        pattern.check(&mask, row_order.as_ref())?;
+        let retained = Retained::measure(&weights, &mask)?;
+        let report = PrunedTensor {
+            name: name.into(),
+            rows,
+            cols,
+            pattern: pattern.to_string(),
+            sparsity: mask.sparsity(),
+            retained_l1: retained.l1,
+            retained_l2: retained.l2,
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        Ok(Self { weights, mask, row_order, report })
+    }
+
+    /// Zeroes dropped weights in place in the tensor's bytes; kept values stay bitwise identical.
+    pub(super) fn zero(&self, view: &View, bytes: &mut [u8]) {
+        let width = bytes.len() / self.weights.len();
+        let kept = view.to_stored(&self.mask.to_bytes());
+        for (value, keep) in bytes.chunks_exact_mut(width).zip(kept) {
+            if keep == 0 {
+                value.fill(0);
+            }
         }
     }
-    Ok(PrunedTensor {
-        name: name.into(),
-        rows,
-        cols,
-        pattern: pattern.to_string(),
-        sparsity: found.mask.sparsity(),
-        retained_l1: retained.l1,
-        retained_l2: retained.l2,
-        seconds: started.elapsed().as_secs_f64(),
-    })
+
+    /// Packs the kept weights, in the tensor's own type and orientation.
+    pub(super) fn pack(
+        &self,
+        view: &View,
+        pattern: Pattern,
+        float: FloatType,
+    ) -> Result<PackedEntry, PatternError> {
+        let packed = Packed::pack(&pattern, &self.weights, &self.mask, self.row_order.as_ref())?;
+        let (layer, view) = (String::new(), view.clone());
+        Ok(PackedEntry { layer, view, pattern, packed, float, scales: None })
+    }
 }
 
 /// Returns the report on a tensor that is not changed.
@@ -100,11 +129,4 @@ pub(super) fn untouched(name: &str, view: &View) -> PrunedTensor {
 pub(super) fn histogram(mut scores: Vec<f32>) -> Histogram {
     scores.iter_mut().for_each(|score| *score = score.abs());
     Histogram::of(&scores)
-}
-
-fn floats(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
-    let float = FloatType::of(dtype).unwrap_or_default();
-    let mut values = vec![0.0; bytes.len() / float.width()];
-    float.decode(bytes, &mut values);
-    values
 }

@@ -35,6 +35,12 @@ pub enum TrainError {
         /// Its shape.
         found: Vec<usize>,
     },
+    /// A plan, read from elsewhere, with a schedule that cannot be followed.
+    #[error("the plan has a schedule without a last update: {found}")]
+    Schedule {
+        /// Parameter and schedule.
+        found: String,
+    },
     /// A weight that is NaN or infinite.
     #[error("parameter {name}, step {step}: weight {found} in row {row}, column {col}")]
     NotFinite {

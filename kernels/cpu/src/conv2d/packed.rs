@@ -41,12 +41,12 @@ fn convolution<V: Value>(
     window: &Window,
     store: Store<'_>,
 ) -> Vec<f32> {
-    assert_eq!(x.len(), shape.iter().product::<usize>());
+    assert_eq!(x.len(), elements(&shape));
     let [batch, channels, height, width] = shape;
     assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
     assert_eq!(weight.cols, channels * window.kernel[0] * window.kernel[1]);
     let [lines, columns] = window.output([height, width]);
-    let len = batch * weight.rows * lines * columns;
+    let len = elements(&[batch, weight.rows, lines, columns]);
     let mut y = Vec::with_capacity(len);
     if len > 0 {
         let work = weight.work() * batch * lines * columns;

@@ -1,6 +1,7 @@
 use crate::gemm::{View, product};
 use crate::parallel::{Shared, for_each_part, team, with_scratch};
 use crate::simd::{Isa, dispatch};
+use crate::size::elements;
 
 use super::heads::Heads;
 use super::one_query::OneQuery;
@@ -36,9 +37,13 @@ impl Attention<'_> {
     /// Panics if shapes do not fit each other or the slices.
     pub fn run(self, isa: Isa) -> Vec<f32> {
         let [batch, heads, queries, d_head] = self.query.shape;
-        let keys = self.key.shape[2];
+        let [_, key_heads, keys, _] = self.key.shape;
+        assert_eq!(self.key.shape, self.value.shape);
+        assert_eq!(self.key.shape, [batch, key_heads, keys, d_head]);
+        assert!(heads == 0 || (key_heads > 0 && heads.is_multiple_of(key_heads)));
+        assert!([0, elements(&[batch, keys])].contains(&self.padding.len()));
         assert!(!self.causal || queries <= keys, "{queries} causal queries at {keys} keys");
-        let len = batch * heads * queries * d_head;
+        let len = elements(&[batch, heads, queries, d_head]);
         let mut out = vec![0.0; len];
         let to = Shared::new(&mut out);
         let blocks = queries.div_ceil(BLOCK);

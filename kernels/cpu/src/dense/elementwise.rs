@@ -1,6 +1,7 @@
 use crate::parallel::{Shared, for_each_range, team};
 use crate::polynomials::{gelu, gelu_derivative, sigmoid};
 use crate::simd::{Isa, Simd, Work, dispatch};
+use crate::size::{elements, reaches};
 
 /// Function of one value, or of two, applied to every element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +38,12 @@ pub struct Rows<'a> {
 /// Panics if a slice is too short.
 pub fn apply(isa: Isa, function: Function, rows: Rows<'_>) -> Vec<f32> {
     let Rows { count, width, a, b, strides } = rows;
+    let len = elements(&[count, width]);
     for (values, stride) in [(a, strides[0]), (b, strides[1])] {
-        assert!(count * width == 0 || (count - 1) * stride + width <= values.len());
+        assert!(len == 0 || reaches(values.len(), &[count], &[stride], width));
     }
-    let mut out = Vec::with_capacity(count * width);
+    let mut out = Vec::with_capacity(len);
     let to = Shared::spare(&mut out);
-    let len = count * width;
     for_each_range(count, team(len * WORK, 3 * size_of::<f32>() * len), |range| {
         for row in range {
             // SAFETY: the slices hold all rows, as asserted, and the output's row belongs to this part alone.

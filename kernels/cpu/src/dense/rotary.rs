@@ -1,5 +1,6 @@
 use crate::parallel::{Shared, for_each_range, team};
 use crate::simd::{Isa, Simd, Work, dispatch};
+use crate::size::{elements, reaches};
 
 use super::heads::Heads;
 
@@ -11,13 +12,13 @@ use super::heads::Heads;
 pub fn turned(isa: Isa, x: Heads<'_>, cos: &[f32], sin: &[f32]) -> Vec<f32> {
     let [batch, heads, positions, width] = x.shape;
     let half = width / 2;
-    assert!(width == 2 * half && [cos.len(), sin.len()] == [positions * half; 2]);
-    let len = batch * heads * positions * width;
+    let tables = elements(&[positions, half]);
+    assert!(width == 2 * half && [cos.len(), sin.len()] == [tables; 2]);
+    let len = elements(&x.shape);
     if len == 0 {
         return Vec::new();
     }
-    let last = x.strides[0] * (batch - 1) + x.strides[1] * (heads - 1);
-    assert!(last + x.strides[2] * (positions - 1) + width <= x.values.len());
+    assert!(reaches(x.values.len(), &x.shape[..3], &x.strides, width));
     let mut out = Vec::with_capacity(len);
     let to = Shared::spare(&mut out);
     let rows = batch * heads * positions;

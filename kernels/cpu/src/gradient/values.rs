@@ -6,7 +6,7 @@ use crate::simd::Isa;
 use crate::weight::typed;
 use crate::{PackedWeight, Value, Weight};
 
-/// Returns the gradient of every stored value, `Σ_token dy[row] · x[column]`; zero for padding.
+/// Returns the gradient of every stored value, `Σ_token dy[row] · x[column]`; zero for padding if inputs are finite.
 ///
 /// # Panics
 /// Panics if slices do not have the lengths of `x [n, cols]` and `dy [n, rows]`.

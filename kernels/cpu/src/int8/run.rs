@@ -9,6 +9,7 @@ use super::{dense, expanded, kept};
 use crate::Store;
 use crate::layout::TILE_ROWS;
 use crate::parallel::{Shared, Team, for_each_part, for_each_range, part, team, with_scratch};
+use crate::size::elements;
 
 /// Number of multiply-adds of bytes that take the time of one of floats.
 const PER_FLOAT: usize = 4;
@@ -34,7 +35,8 @@ pub fn run(isa: ByteIsa, weight: &ByteWeight, x: &[f32], store: Store<'_>) -> Ve
     let n = x.len() / weight.cols;
     assert_eq!(x.len(), n * weight.cols);
     assert!(store.bias.is_none_or(|bias| bias.len() == weight.rows));
-    let mut y = Vec::with_capacity(n * weight.rows);
+    let outputs = elements(&[n, weight.rows]);
+    let mut y = Vec::with_capacity(outputs);
     let out = Shared::spare(&mut y);
     let call = Call { isa, weight, x, store, y: out };
     let team = team(weight.work() * n / PER_FLOAT, weight.bytes());
@@ -44,7 +46,7 @@ pub fn run(isa: ByteIsa, weight: &ByteWeight, x: &[f32], store: Store<'_>) -> Ve
         call.by_units(n, team);
     }
     // SAFETY: every lane's row is written for every token, and every row has a lane.
-    unsafe { y.set_len(n * weight.rows) };
+    unsafe { y.set_len(outputs) };
     y
 }
 

@@ -93,6 +93,7 @@ impl Plan {
 
 impl<M: Module> Sparse<M> {
     fn new(model: M, plan: Plan) -> Result<Self, TrainError> {
+        plan.validate().map_err(|found| TrainError::Schedule { found })?;
         refuse_other_shapes(&plan, &model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let inner = model.apply_reparameterization(AttachMasks { weights: &plan.weights });
