@@ -28,7 +28,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 /// Loads the images of `path`, a folder or a `.tar.gz`.
 pub(crate) fn load(path: &Path, expected: &Expected<'_>) -> Result<ByteImageSet, DatasetError> {
     let read = |source| DatasetError::Read { path: path.into(), source };
-    let files = if path.is_dir() { unpacked(path) } else { archived(path) }.map_err(read)?;
+    let files = if path.is_dir() { unpacked(path)? } else { archived(path).map_err(read)? };
     let half = |name: &str, count| images(path, &files, name, count, expected);
     Ok(ByteImageSet { train: half("train", expected.train)?, test: half("test", expected.test)? })
 }
@@ -47,13 +47,16 @@ fn archived(path: &Path) -> std::io::Result<Files> {
     Ok(files)
 }
 
-fn unpacked(folder: &Path) -> std::io::Result<Files> {
+fn unpacked(folder: &Path) -> Result<Files, DatasetError> {
     let mut files = Files::new();
     for half in ["train", "test"] {
-        for class in entries(&folder.join(half))? {
+        // Systems put files of their own beside the folders of the classes.
+        for class in entries(&folder.join(half))?.into_iter().filter(|path| path.is_dir()) {
             for file in entries(&class)? {
                 let mut bytes = Vec::new();
-                File::open(&file)?.take(LARGEST).read_to_end(&mut bytes)?;
+                let read = |source| DatasetError::Read { path: file.clone(), source };
+                let open = File::open(&file).map_err(read)?;
+                open.take(LARGEST).read_to_end(&mut bytes).map_err(read)?;
                 let name = file.strip_prefix(folder).unwrap_or(&file);
                 files.insert(name.to_string_lossy().replace('\\', "/"), bytes);
             }
@@ -62,8 +65,10 @@ fn unpacked(folder: &Path) -> std::io::Result<Files> {
     Ok(files)
 }
 
-fn entries(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    let read = |source| DatasetError::Read { path: folder.into(), source };
+    let entries = std::fs::read_dir(folder).map_err(read)?;
+    entries.map(|entry| Ok(entry.map_err(read)?.path())).collect()
 }
 
 fn images(

@@ -40,7 +40,8 @@ fn main() -> ExitCode {
         unsafe { std::env::set_var("BURN_DEVICE", "flex") };
     }
     // Only rank 0 prints warnings; the others would repeat them.
-    let filter = if ranks::rank() > 0 { "error" } else { "warn,burn_sparse_datasets=info" };
+    let progress = "warn,burn_sparse_datasets=info,burn_sparse_models=info,burn_sparse_run=info";
+    let filter = if ranks::rank() > 0 { "error" } else { progress };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let result = match arguments.command {

@@ -1,6 +1,7 @@
 //! Output: progress on standard error, results on standard output.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -20,6 +21,24 @@ use crate::failpoint::{self, Action};
 /// Prints a line on standard error. A closed standard error must not stop a training run.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Quotes a word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,".contains(letter);
+    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Checks that a file can be written to `path`, before the work whose result it is to hold.
+pub(crate) fn writable(path: &Path) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => {
+            Err(format!("cannot write {}: there is no folder {}", path.display(), folder.display()))
+        }
+        None if path.is_dir() => Err(format!("cannot write {}: it is a folder", path.display())),
+        None => Ok(()),
+    }
 }
 
 /// Set by Ctrl-C.

@@ -197,6 +197,40 @@ fn runs_are_neither_overwritten_nor_mixed_up() {
     let empty = ["train", "recipe.toml", "--run-dir", "empty", "--resume"];
     assert_refused(&run(folder, &empty), &["empty holds no run to resume"]);
     assert_eq!(std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap(), before);
+    // Before the data is looked for.
+    let (_, missing) = (recipe(folder, "glyphs-mlp", "mnist-mlp"), ["--data-dir", "nowhere"]);
+    let again = [&arguments[..], &missing].concat();
+    assert_refused(&run(folder, &again), &["already holds a run"]);
+    let resumed = [&empty[..], &missing].concat();
+    assert_refused(&run(folder, &resumed), &["empty holds no run to resume"]);
+}
+
+#[test]
+fn files_that_no_run_has_written_are_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "", "");
+    for file in ["results.json", "epochs.jsonl", "calibration.json", "teacher.bpk"] {
+        let of_run = folder.join(file.replace('.', "-"));
+        std::fs::create_dir(&of_run).unwrap();
+        std::fs::write(of_run.join(file), "mine").unwrap();
+        let name = of_run.file_name().unwrap().to_str().unwrap();
+        for _ in 0..2 {
+            let output = run(folder, &["train", "recipe.toml", "--run-dir", name]);
+            assert_refused(&output, &[file, "is there already", "--run-dir"]);
+        }
+        assert_eq!(std::fs::read(of_run.join(file)).unwrap(), b"mine");
+    }
+}
+
+#[test]
+fn a_recipe_that_trains_nothing_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let arguments = ["train", "recipe.toml", "--run-dir", "run", "--set", "train.freeze=[\"*\"]"];
+    let hints = ["train.freeze", "leaves no parameter to train"];
+    assert_refused(&run(folder.path(), &arguments), &hints);
+    assert!(!folder.path().join("run").exists());
 }
 
 #[test]
@@ -319,6 +353,24 @@ fn options_that_would_have_no_effect_are_refused() {
         (&["bench", "run", "--sparsity", "0.9"], "--sparsity"),
         (&["bench", "run", "--pattern", "unstructured"], "--pattern"),
         (&["sweep", "--patterns", "unstructured", "--sensitivity", "--seeds", "5"], "--seeds"),
+        (&["sweep", "--patterns", "unstructured", "--sensitivity", "--allow", "0.1"], "--write"),
+        (
+            &[
+                "prune",
+                "x",
+                "--pattern",
+                "balanced",
+                "--sparsity",
+                "0.5",
+                "--out",
+                "y",
+                "--cap",
+                "0.9",
+            ],
+            "--cap",
+        ),
+        (&["export", "run", "--out", "y"], "--format"),
+        (&["embed", "m", "--out", "y.npy", "--json"], "--json"),
     ] {
         let output = run(path, arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -339,6 +391,12 @@ fn options_that_would_have_no_effect_are_refused() {
         let stderr = String::from_utf8_lossy(&run(path, &calibrated).stderr).into_owned();
         assert!(stderr.contains(option) && stderr.contains(needed), "{stderr}");
     }
+    for option in ["--text", "--windows", "--context"] {
+        let output = run(path, &["eval", model, option, "3"]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(option) && stderr.contains("language models"), "{stderr}");
+    }
     recipe(path, "", "");
     let unpruned = ["train", "recipe.toml", "--set", "prune=[]", "--set", "prune.sparsity=0.9"];
     assert_refused(&run(path, &unpruned), &["`prune`", "empty", "prune.sparsity=0.9"]);
@@ -353,6 +411,15 @@ fn an_output_in_a_folder_that_is_not_there_names_the_folder() {
         &run(folder.path(), &arguments),
         &["nowhere/x.safetensors", "no folder nowhere"],
     );
+    // Before anything is trained or measured.
+    let sweep = ["sweep", "recipe.toml", "--patterns", "unstructured", "--sensitivity"];
+    let sweep = [&sweep[..], &["--run-dir", "s", "--write", "nowhere/x.toml"]].concat();
+    assert_refused(&run(folder.path(), &sweep), &["nowhere/x.toml", "no folder nowhere"]);
+    assert!(!folder.path().join("s").exists());
+    let report = ["report", "run", "--out", "nowhere/x.html"];
+    assert_refused(&run(folder.path(), &report), &["nowhere/x.html", "no folder nowhere"]);
+    let report = ["report", "run", "--out", "run"];
+    assert_refused(&run(folder.path(), &report), &["cannot write run", "it is a folder"]);
 }
 
 #[test]

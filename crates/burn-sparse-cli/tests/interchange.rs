@@ -81,6 +81,23 @@ fn weights_come_back_from_pytorchs_layout_and_from_sparse_bitmask() {
         import("renamed.safetensors", &["--rename", "net.0=fc1", "--rename", "net.2=fc2"]);
     assert_eq!(renamed["metric"], trained["metric"]);
     let bits = import("bits.safetensors", &[]);
+    let written = json(
+        folder,
+        &[
+            "import",
+            "bits.safetensors",
+            "--task",
+            "glyphs-mlp",
+            "--out",
+            "in.safetensors",
+            "--json",
+        ],
+    );
+    assert_eq!((&written["parameters"], &written["packed"]), (&6.into(), &2.into()));
+    let written =
+        json(folder, &["export", "run", "--format", "packed", "--out", "p.safetensors", "--json"]);
+    let bytes = std::fs::metadata(folder.join("p.safetensors")).unwrap().len();
+    assert_eq!((&written["tensors"], &written["bytes"]), (&6.into(), &bytes.into()));
     assert_eq!(bits["metric"], trained["metric"]);
     // The masks are the same, now as unstructured ones, and sparse kernels run them.
     assert_eq!(hashes(&bits), hashes(&trained));

@@ -96,6 +96,18 @@ fn a_run_is_reported_and_what_is_no_run_is_refused() {
     assert_eq!(row["layers"].as_array().unwrap().len(), 3);
     assert_eq!(row["alone"].as_array().unwrap().len(), 2);
 
+    // The same run, relabelled as one of another task.
+    let bytes = std::fs::read(folder.join("run/checkpoint.safetensors")).unwrap();
+    let (from, to) = (br#"task = \"glyphs-mlp\""#, br#"task = \"mnist-mlp\" "#);
+    let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+    let other = [&bytes[..at], to, &bytes[at + from.len()..]].concat();
+    std::fs::create_dir_all(folder.join("both/a")).unwrap();
+    std::fs::create_dir_all(folder.join("both/b")).unwrap();
+    std::fs::write(folder.join("both/a/checkpoint.safetensors"), &bytes).unwrap();
+    std::fs::write(folder.join("both/b/checkpoint.safetensors"), other).unwrap();
+    let hints = ["several tasks", "a is glyphs-mlp", "b is mnist-mlp"];
+    assert_refused(&run(folder, &["report", "both"]), &hints);
+
     std::fs::write(folder.join("run/checkpoint.safetensors"), b"no checkpoint").unwrap();
     assert_refused(&run(folder, &["report", "run"]), &["checkpoint.safetensors"]);
 }

@@ -70,29 +70,32 @@ fn every_method_resumes_after_an_abort_to_the_same_bits() {
 }
 
 #[test]
-fn an_epoch_that_is_resumed_after_its_last_step_is_evaluated_in_the_form_it_was_trained_in() {
+fn an_epoch_that_is_resumed_reports_what_an_uninterrupted_one_reports() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     // Forty steps an epoch; the ramp ends with the first.
     let sets = ["train.compute=packed", "train.batch_size=500"];
     train(folder, "whole", &sets);
     let arguments = arguments(&sets, "cut");
-    let interrupted = command(folder)
-        .args(&arguments)
-        .env("BURN_SPARSE_FAILPOINT", "interrupt@prune:2:40")
-        .output()
-        .unwrap();
-    assert_refused(&interrupted, &["interrupted", "--resume"]);
-    json(folder, &[&arguments[..], &["--resume"]].concat());
+    let resume = [&arguments[..], &["--resume"]].concat();
+    // In the first epoch after masks have been updated, in the second after its last step.
+    for (arguments, at) in [(&arguments, "prune:1:30"), (&resume, "prune:2:40")] {
+        let point = format!("interrupt@{at}");
+        let interrupted =
+            command(folder).args(arguments).env("BURN_SPARSE_FAILPOINT", point).output().unwrap();
+        assert_refused(&interrupted, &["interrupted", "--resume"]);
+    }
+    json(folder, &resume);
     let [whole, cut] = ["whole", "cut"].map(|run| epochs(folder, run, "prune"));
     assert_eq!([whole.len(), cut.len()], [2, 2]);
     for (whole, cut) in whole.iter().zip(&cut) {
-        for key in ["loss", "value", "trained_bytes"] {
+        for key in ["loss", "value", "trained_bytes", "mask_changed"] {
             assert!(whole[key].is_number() && whole[key] == cut[key], "{key}: {whole} {cut}");
         }
     }
     let bytes = |epoch: &serde_json::Value| epoch["trained_bytes"].as_u64().unwrap();
     assert!(bytes(&whole[1]) < bytes(&whole[0]), "not packed: {}", whole[1]);
+    assert!(whole[0]["mask_changed"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -182,6 +182,10 @@ fn a_cell_that_cannot_be_is_refused_before_anything_is_trained() {
     refused(&["1", "--method", "x:prune.nonsense=2"], &["nonsense"]);
     refused(&["1", "--patterns", "balanced(block=32)", "--sparsities", "0.99"], &["keeps 0 of 32"]);
     refused(&["1", "--set", "train.keep_zeros=true"], &["keep_zeros"]);
+    let pattern = ["1", "--method", "x:prune.pattern=unstructured"];
+    refused(&pattern, &["prune.pattern", "method x cannot set it"]);
+    let sparsity = ["1", "--method", "x:prune.sparsity=0.25"];
+    refused(&sparsity, &["prune.sparsity", "method x cannot set it"]);
     refused(&["1", "--method", "x:seed=3"], &["seed", "method x cannot set it"]);
     refused(&["1", "--method", "x:task=mnist-mlp"], &["task", "method x cannot set it"]);
     let bad = run(folder, &[&SWEEP[..], &["1", "--method", "../x:"]].concat());

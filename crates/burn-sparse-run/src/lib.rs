@@ -16,9 +16,11 @@
 //! | `sentence-embedding` | pretrained [`Bert`](burn_sparse_models::Bert) | STS-B, or the lines of a text | Spearman |
 //! | `causal-lm` | pretrained [`Llama`](burn_sparse_models::Llama) | a text | perplexity |
 
+mod calibration_record;
 mod catalog;
 mod classification;
 mod constant;
+mod hash;
 mod initialize;
 mod latency;
 mod metric;
@@ -34,6 +36,7 @@ mod task_error;
 mod tasks;
 mod translation;
 
+pub use calibration_record::CalibrationRecord;
 pub use catalog::{TaskVisitor, with_task};
 pub use classification::Classification;
 pub(crate) use constant::constant;

@@ -9,6 +9,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Metric;
+use crate::hash::sha256;
 use crate::recipe::{Distill, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
@@ -152,6 +153,12 @@ pub trait Task {
             self.loss(model, data, Samples { indices, draw: 0 }, None, device);
         });
         plan.calibrate(model, &forward, batches, config, on_step)
+    }
+
+    /// Returns the SHA-256 of calibration samples, in hexadecimal. By default that of their indices, which tell them apart because
+    /// a task's own data set is always the same; a task whose data the recipe chooses overrides this.
+    fn calibration_hash(&self, _data: &Self::Data, samples: &[usize]) -> String {
+        sha256(samples.iter().flat_map(|&index| (index as u64).to_le_bytes()))
     }
 
     /// Returns the number of test samples.

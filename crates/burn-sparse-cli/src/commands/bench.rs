@@ -58,11 +58,22 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
             "convolutions are timed as the product of their weight; `burn-sparse report` times them as they are",
         );
     }
-    for Layer { name, pattern, packed, values, .. } in layers {
-        let values = arguments.compute.values.map_or(values, ValueType::from);
-        if arguments.training && !matches!(values, ValueType::Float(_)) {
-            return Err(BadUsage("--values w8a8 and w4a8: training needs floats".into()).into());
-        }
+    let values_of = |layer: &Layer| arguments.compute.values.map_or(layer.values, ValueType::from);
+    let is_integer = |layer: &&Layer| !matches!(values_of(layer), ValueType::Float(_));
+    if arguments.training
+        && let Some(layer) = layers.iter().find(is_integer)
+    {
+        return Err(BadUsage(match (arguments.compute.values, &layer.name) {
+            (None, Some(name)) => {
+                format!("--training needs floats, {name} is stored in fewer bits: add --values f32")
+            }
+            _ => "--values w8a8 and w4a8: training needs floats".into(),
+        })
+        .into());
+    }
+    for layer in layers {
+        let values = values_of(&layer);
+        let Layer { name, pattern, packed, .. } = layer;
         let bench = Bench::new(&packed, pattern, values, &device);
         for &batch in &arguments.batch {
             let mut row = bench.row(batch)?;

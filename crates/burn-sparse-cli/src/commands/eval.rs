@@ -42,6 +42,10 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
         return evaluate_folder(&folder, arguments, &device);
     }
     if let Some(option) = arguments.pretrained.given() {
+        // The options are those of a model's folder, of which a run has its own.
+        if let Some(folder) = pretrained::folder(&RunFolder::new(&arguments.checkpoint).model())? {
+            return evaluate_folder(&folder, arguments, &device);
+        }
         let path = arguments.checkpoint.display();
         let reason = format!("{path} has no config.json: {option} is for Hugging Face folders");
         return Err(reason.into());
@@ -53,7 +57,9 @@ pub(crate) fn eval(arguments: &EvalArguments) -> Result<(), Failure> {
     let Some(recipe) = Recipe::of(&checkpoint)? else {
         return Err(format!("{} carries no recipe, so its task is unknown", path.display()).into());
     };
-    let recipe = RunFolder::of(&path).with_own_model(recipe);
+    // Another file beside a folder `model` has nothing to do with it.
+    let run = RunFolder::of(&path);
+    let recipe = if run.checkpoint() == path { run.with_own_model(recipe) } else { recipe };
     let started = Instant::now();
     let evaluate = Evaluate { checkpoint: &checkpoint, arguments, device, seed: recipe.seed };
     let (metric, layers) = with_task(&recipe, evaluate)??;
@@ -87,7 +93,7 @@ fn evaluate_folder(
         task: evaluated.task.name(),
         device: &arguments.compute.device,
         metric: evaluated.metric,
-        dense_metric: None,
+        dense_metric: evaluated.dense_metric,
         sparsity: evaluated.sparsity,
         pattern: evaluated.pattern,
         seconds: evaluated.seconds,

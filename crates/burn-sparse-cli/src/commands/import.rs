@@ -5,13 +5,15 @@ use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format, Provenance, R
 use burn_sparse_run::recipe::{Recipe, TrainConfig};
 use burn_sparse_run::{Task, TaskVisitor, with_task};
 use clap::Args;
+use serde::Serialize;
 
 use super::Failure;
 use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArguments {
-    /// A safetensors file: dense or masked weights, or the sparse-bitmask layout of compressed-tensors.
+    /// A safetensors file: dense or masked weights, weights that `prune --format packed` wrote, or the sparse-bitmask layout of
+    /// compressed-tensors.
     pub(crate) weights: PathBuf,
     /// Task of the model.
     #[arg(long)]
@@ -22,6 +24,9 @@ pub(crate) struct ImportArguments {
     /// The checkpoint to write.
     #[arg(long)]
     pub(crate) out: PathBuf,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
@@ -36,7 +41,19 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     checkpoint.write(&arguments.out, Format::Packed)?;
     let (count, packed) = (checkpoint.entries().len(), checkpoint.packed().count());
     let out = arguments.out.display();
+    if arguments.json {
+        let (out, task) = (out.to_string(), &arguments.task);
+        return output::json(&Report { out, task, parameters: count, packed });
+    }
     output::text(&format!("{out}: {count} parameters of {}, {packed} packed", arguments.task))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    out: String,
+    task: &'a str,
+    parameters: usize,
+    packed: usize,
 }
 
 struct Import<'a> {

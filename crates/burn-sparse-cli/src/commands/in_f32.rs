@@ -1,4 +1,4 @@
-use burn_sparse::checkpoint::Checkpoint;
+use burn_sparse::checkpoint::{Checkpoint, Entry, ValueType};
 use burn_sparse_run::Metric;
 use burn_sparse_run::run::Results;
 use serde::Serialize;
@@ -16,7 +16,8 @@ pub(crate) struct InF32 {
 impl InF32 {
     /// Returns what the checkpoint's run recorded; `None` if its values are floats.
     pub(crate) fn of(checkpoint: &Checkpoint) -> Option<Self> {
-        let rounded = checkpoint.packed().any(|(_, entry)| entry.scales.is_some());
+        let is_float = |entry: &Entry| matches!(entry.value_type(), ValueType::Float(_));
+        let rounded = !checkpoint.entries().values().all(is_float);
         let results = Results::of(checkpoint).filter(|_| rounded)?;
         Some(Self { pruned: results.metric, dense: results.dense_metric })
     }

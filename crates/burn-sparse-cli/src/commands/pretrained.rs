@@ -3,12 +3,13 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use burn_sparse::checkpoint::Checkpoint;
-use burn_sparse::measure::{LayerReport, layers};
+use burn_sparse::measure::{LayerReport, dense_layers, layers};
 use burn_sparse_datasets::stsb;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Weights};
 use burn_sparse_run::Metric;
 use burn_sparse_run::pretrained::{Windows, perplexity, similarity};
 use burn_sparse_run::recipe::DataConfig;
+use burn_sparse_run::run::Results;
 use clap::{Args, ValueEnum};
 
 use super::Failure;
@@ -80,7 +81,9 @@ impl PretrainedArguments {
             ("--context", context.is_some()),
         ]
         .into_iter()
-        .find_map(|(name, given)| given.then_some(name))
+        .filter_map(|(name, given)| given.then_some(name))
+        // The most specific one.
+        .next_back()
     }
 
     /// Returns the windows of the text, by default those of recipes.
@@ -107,6 +110,8 @@ pub(crate) struct Evaluated {
     /// Patterns of the packed matrices; empty if the weights are dense.
     pub(crate) pattern: String,
     pub(crate) layers: Vec<LayerReport>,
+    /// Metric of the dense model, as recorded by the run that pruned it.
+    pub(crate) dense_metric: Option<Metric>,
     pub(crate) in_f32: Option<InF32>,
     pub(crate) seconds: f64,
 }
@@ -122,6 +127,11 @@ pub(crate) fn evaluate(
     let started = Instant::now();
     let packed = folder.packed()?;
     let packed = packed.as_ref();
+    if task == PretrainedTask::SentenceEmbedding
+        && let Some(option) = arguments.given().filter(|option| *option != "--task")
+    {
+        return Err(BadUsage(format!("{option} is for language models")).into());
+    }
     let (metric, layers) = match task {
         PretrainedTask::SentenceEmbedding => embedding(folder, packed, data_dir, device)?,
         PretrainedTask::CausalLm => language(folder, packed, arguments, data_dir, device)?,
@@ -132,6 +142,7 @@ pub(crate) fn evaluate(
         sparsity: packed.map_or(0.0, Checkpoint::sparsity),
         pattern: packed.map_or(String::new(), Checkpoint::patterns),
         layers,
+        dense_metric: packed.and_then(Results::of).and_then(|results| results.dense_metric),
         in_f32: packed.and_then(InF32::of),
         seconds: started.elapsed().as_secs_f64(),
     })
@@ -146,7 +157,7 @@ fn embedding(
     let pairs = stsb::load(data_dir, stsb::Part::Test)?;
     let model = BertEmbedder::load(folder, Weights::Packed, device)?;
     let metric = similarity(&model, &pairs)?;
-    let Some(checkpoint) = packed else { return Ok((metric, Vec::new())) };
+    let Some(checkpoint) = packed else { return Ok((metric, dense_layers(model.model()))) };
     let sentences: Vec<&str> = pairs.iter().take(32).map(|pair| &*pair.sentences[0]).collect();
     let layers = layers(model.model(), checkpoint, || {
         // The same sentences have been embedded above.
@@ -177,7 +188,7 @@ fn language(
     let metric = perplexity(&model, &tokens, windows, |done| {
         output::note(&format!("window {done} of {}", windows.count));
     })?;
-    let Some(checkpoint) = packed else { return Ok((metric, Vec::new())) };
+    let Some(checkpoint) = packed else { return Ok((metric, dense_layers(model.model()))) };
     let layers = layers(model.model(), checkpoint, || {
         // The first window has been read above.
         let _ = model.next_log_probabilities(&tokens[..windows.length]);

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use burn::tensor::Device;
@@ -39,7 +40,17 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     // A GPU computes in the type; the CPU stores values in it.
     let values = arguments.compute.values.filter(|_| device == Device::flex());
     costs::install()?;
+    if let Some(out) = &arguments.out {
+        output::writable(out)?;
+    }
     let found = find(&arguments.folder)?;
+    let tasks: BTreeMap<&str, &str> =
+        found.runs.iter().map(|run| (run.task.as_str(), run.name.as_str())).collect();
+    if tasks.len() > 1 {
+        let tasks: Vec<_> = tasks.iter().map(|(task, name)| format!("{name} is {task}")).collect();
+        let (folder, tasks) = (arguments.folder.display(), tasks.join(", "));
+        return Err(format!("{folder} holds runs of several tasks: {tasks}; report on one").into());
+    }
     let (mut rows, mut notes) = (rows(&found), Vec::new());
     if let Err(reason) = measure_all(arguments, values, &device, &found, &mut rows) {
         output::note(&reason);

@@ -126,13 +126,7 @@ fn again(ranks: &Ranks, arguments: &TrainArguments, folder: &RunFolder) -> Strin
     }
     words.extend(["--device".into(), arguments.device.join(",")]);
     words.extend(["--run-dir".into(), folder.path().display().to_string(), "--resume".into()]);
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,".contains(letter);
-    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    words.iter().map(|word| output::quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 struct Run<'a> {
@@ -223,11 +217,11 @@ fn print(
         true => format!("at {:.2} % sparsity ({})", 100.0 * trained.sparsity, trained.pattern),
         false => "not pruned".into(),
     };
-    let path = |suffix: &str| quoted(&format!("{}{suffix}", folder.path().display()));
+    let path = |suffix: &str| output::quoted(&format!("{}{suffix}", folder.path().display()));
     let run = path("");
     let data = arguments.data_dir.as_ref();
     let data = data.map_or(String::new(), |data| {
-        format!(" --data-dir {}", quoted(&data.display().to_string()))
+        format!(" --data-dir {}", output::quoted(&data.display().to_string()))
     });
     let mut next =
         format!("burn-sparse eval  {run}{data}       the same in a new process, kernel by kernel");

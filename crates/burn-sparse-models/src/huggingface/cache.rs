@@ -1,6 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use super::file_names::{CONFIG, TOKENIZER};
+use serde_json::Value;
+
+use super::file_names::{CONFIG, MODULES, TOKENIZER, known_missing};
 use super::files::Files;
 use super::shards::{SINGLE, shard_names};
 use super::{Folder, PretrainedError};
@@ -78,9 +80,22 @@ fn snapshot(cache: &Path, name: &str) -> Option<PathBuf> {
     snapshot.is_dir().then_some(snapshot)
 }
 
-/// Returns `true` if a snapshot holds a configuration, a tokenizer and weights: other tools fetch only the files that they need.
+/// Returns `true` if a snapshot holds a configuration, a tokenizer and weights, and an encoder's modules unless the cache knows
+/// that the model has none: other tools fetch only the files that they need, and without the modules an embedder would be taken
+/// for one with mean pooling.
 fn is_complete(snapshot: &Path) -> bool {
     let has = |file: &str| snapshot.join(file).exists();
+    let is_encoder = || {
+        let config = std::fs::read(snapshot.join(CONFIG)).unwrap_or_default();
+        let config: Value = serde_json::from_slice(&config).unwrap_or_default();
+        config["model_type"] == "bert"
+    };
+    if !has(MODULES)
+        && !known_missing(snapshot, MODULES).is_some_and(|mark| mark.exists())
+        && is_encoder()
+    {
+        return false;
+    }
     let whole = || match shard_names(&Files::on_disk(snapshot.into())) {
         Ok(Some(shards)) => shards.values().all(|shard| has(shard)),
         _ => false,
@@ -91,6 +106,29 @@ fn is_complete(snapshot: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_encoder_without_its_modules_is_complete_only_if_it_has_none() {
+        let cache = tempfile::tempdir().unwrap();
+        let snapshot = cache.path().join("models--owner--model/snapshots/abc123");
+        std::fs::create_dir_all(&snapshot).unwrap();
+        for (file, content) in [
+            ("config.json", r#"{"model_type": "bert"}"#),
+            ("tokenizer.json", "{}"),
+            ("model.safetensors", ""),
+        ] {
+            std::fs::write(snapshot.join(file), content).unwrap();
+        }
+        assert!(!is_complete(&snapshot));
+        let mark = known_missing(&snapshot, "modules.json").unwrap();
+        assert_eq!(mark, cache.path().join("models--owner--model/.no_exist/abc123/modules.json"));
+        std::fs::create_dir_all(mark.parent().unwrap()).unwrap();
+        std::fs::write(&mark, "").unwrap();
+        assert!(is_complete(&snapshot));
+        std::fs::remove_file(mark).unwrap();
+        std::fs::write(snapshot.join("modules.json"), "[]").unwrap();
+        assert!(is_complete(&snapshot));
+    }
 
     #[test]
     fn the_main_revision_of_a_model_is_found_in_the_cache_of_the_hub() {

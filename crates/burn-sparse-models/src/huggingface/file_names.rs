@@ -1,5 +1,7 @@
 //! Names of the files of a model's folder, besides its weights.
 
+use std::path::{Path, PathBuf};
+
 use super::shards::INDEX;
 
 pub(super) const CONFIG: &str = "config.json";
@@ -25,3 +27,9 @@ pub(super) const COPIED: [&str; 10] = [
     POOLING,
     INDEX,
 ];
+
+/// Returns the file whose existence says that a model has no file of this name, as Hugging Face's own tools mark it.
+pub(super) fn known_missing(snapshot: &Path, file: &str) -> Option<PathBuf> {
+    let repository = snapshot.parent()?.parent()?;
+    Some(repository.join(".no_exist").join(snapshot.file_name()?).join(file))
+}

@@ -10,7 +10,7 @@ use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use sha2::{Digest, Sha256};
 
-use super::file_names::{CONFIG, COPIED, TOKENIZER};
+use super::file_names::{CONFIG, COPIED, MODULES, TOKENIZER, known_missing};
 use super::files::Files;
 use super::shards::{INDEX, SINGLE, shard_names};
 use super::{ModelConfig, PretrainedError};
@@ -23,6 +23,13 @@ const RETRIES: usize = 2;
 /// revision as the main one only when all files are there.
 pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf, PretrainedError> {
     let failed = |reason: String| PretrainedError::Download { name: name.into(), reason };
+    let text = |error: io::Error| failed(error.to_string());
+    let repository = cache.join(Repo::model(name.into()).folder_name());
+    fs::create_dir_all(&repository).map_err(text)?;
+    // If two processes fetch a model at once, the second waits and then finds it. Where there are no locks, each file's own lock
+    // decides.
+    let lock = fs::File::create(repository.join(".burn-sparse.lock")).map_err(text)?;
+    let _ = lock.lock();
     let main = Revision::main(name, cache, endpoint).map_err(failed)?;
     for file in [CONFIG, TOKENIZER] {
         main.require(file).map_err(failed)?;
@@ -47,8 +54,13 @@ pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf,
             main.get(&shard).map_err(failed)?;
         }
     }
-    let reference = cache.join(Repo::model(name.into()).folder_name()).join("refs/main");
-    fs::write(reference, &main.commit).map_err(|error| failed(error.to_string()))?;
+    if !main.names.contains(MODULES)
+        && let Some(mark) = known_missing(&folder, MODULES)
+    {
+        fs::create_dir_all(mark.parent().unwrap_or(cache)).map_err(text)?;
+        fs::write(mark, "").map_err(text)?;
+    }
+    fs::write(repository.join("refs/main"), &main.commit).map_err(text)?;
     Ok(folder)
 }
 

@@ -1,14 +1,13 @@
 use std::path::{Path, PathBuf};
 
+use crate::hash::sha256;
+use crate::run_error::RunError;
 use burn::tensor::{Device, Int, Tensor};
 use burn_sparse_datasets::{DatasetError, stsb};
 use burn_sparse_models::huggingface::{Folder, SentenceTokenizer, TokenBatch};
 use rand::seq::{SliceRandom, index};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sha2::{Digest, Sha256};
-
-use crate::run_error::RunError;
 
 /// Texts for calibrating a pretrained model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,12 +94,11 @@ impl CalibrationTokens {
     /// Groups samples of one length.
     pub(crate) fn new(mut samples: Vec<Vec<u32>>, device: &Device) -> Self {
         samples.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
-        let mut hash = Sha256::new();
-        for sample in &samples {
-            hash.update((sample.len() as u64).to_le_bytes());
-            sample.iter().for_each(|token| hash.update(token.to_le_bytes()));
-        }
-        let hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let bytes = samples.iter().flat_map(|sample| {
+            let tokens = sample.iter().flat_map(|token| token.to_le_bytes());
+            (sample.len() as u64).to_le_bytes().into_iter().chain(tokens)
+        });
+        let hash = sha256(bytes);
         let mut batches: Vec<Tensor<2, Int>> = samples
             .chunk_by(|a, b| a.len() == b.len())
             .flat_map(|equal| equal.chunks(Self::BATCH))

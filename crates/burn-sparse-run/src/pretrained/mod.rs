@@ -7,7 +7,5 @@ mod similarity;
 
 pub use calibration::{CalibrationTexts, CalibrationTokens};
 pub use perplexity::{Windows, perplexity};
-pub use prune::{
-    Calibration, CalibrationRecord, Output, PrunedFolder, PrunedMatrix, prune_folder, round_folder,
-};
+pub use prune::{Calibration, Output, PrunedFolder, PrunedMatrix, prune_folder, round_folder};
 pub use similarity::similarity;

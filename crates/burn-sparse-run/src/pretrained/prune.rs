@@ -3,9 +3,7 @@ use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_sparse::calibrate::{
-    Blocks, CalibrateConfig, CalibratedBlock, CalibratedWeight, CalibrationStep,
-};
+use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibratedWeight, CalibrationStep};
 use burn_sparse::checkpoint::{Checkpoint, Format};
 use burn_sparse::pattern::{Pattern, PatternError, Retained};
 use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning};
@@ -14,6 +12,7 @@ use burn_sparse_models::{BertBlocks, LlamaBlocks};
 use serde::Serialize;
 
 use super::{CalibrationTexts, CalibrationTokens};
+use crate::CalibrationRecord;
 
 /// Calibration of a pretrained model.
 #[derive(Debug, Clone)]
@@ -22,25 +21,6 @@ pub struct Calibration {
     pub config: CalibrateConfig,
     /// Texts whose tokens run through the model.
     pub texts: CalibrationTexts,
-}
-
-/// Record of a calibration, in the results of its checkpoint.
-#[derive(Debug, Clone, Serialize)]
-pub struct CalibrationRecord {
-    /// Score and repair.
-    #[serde(flatten)]
-    pub config: CalibrateConfig,
-    /// Number of samples.
-    pub samples: usize,
-    /// SHA-256 of the samples' tokens.
-    pub hash: String,
-    /// What was done to each weight, in the order of the forward pass.
-    pub weights: Vec<CalibratedWeight>,
-    /// Reconstructed blocks, in the order of the forward pass.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocks: Vec<CalibratedBlock>,
-    /// Time for the whole model, in seconds.
-    pub seconds: f64,
 }
 
 /// Pruned matrix of a folder.

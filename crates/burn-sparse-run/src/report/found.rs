@@ -108,9 +108,27 @@ fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
     }))
 }
 
+/// Returns the path of a run below `root`, without the folder of its seed.
 fn name(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
-    let parts = below.iter().map(|part| part.to_string_lossy());
-    let parts: Vec<_> = parts.filter(|part| !part.starts_with("seed-")).collect();
+    let mut parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
+    let is_seed = |part: &str| {
+        let number = part.strip_prefix("seed-");
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    parts.pop_if(|part| is_seed(part));
     parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_folder_of_a_seed_is_left_out_of_a_name() {
+        let name = |path: &str| name(Path::new("sweep"), Path::new(path));
+        assert_eq!(name("sweep/seed-a/balanced-0.75/seed-3"), "seed-a/balanced-0.75");
+        assert_eq!(name("sweep/dense/seed-3"), "dense");
+        assert_eq!(name("sweep/seed-b"), "seed-b");
+    }
 }

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use burn::module::Module;
 use burn_sparse::calibrate::CalibrationStep;
 use burn_sparse::prune::Plan;
@@ -9,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::session::Session;
 use super::{Observer, RunError, RunFolder};
 use crate::recipe::Calibrate;
-use crate::{OneShot, Task};
+use crate::{CalibrationRecord, OneShot, Task};
 
 impl<T: Task> Session<'_, T> {
     /// Prunes and repairs a model by the inputs that its layers get from training samples, on rank 0, and keeps the record in
@@ -44,12 +46,20 @@ impl<T: Task> Session<'_, T> {
         let len = self.task.train_len();
         let mut random = ChaCha8Rng::seed_from_u64(self.recipe.seed);
         let samples = index::sample(&mut random, len, table.samples.min(len)).into_vec();
+        let started = Instant::now();
         let (dense, device) = (model.valid(), self.device.clone().inner());
         let config = table.config();
         let mut on_step = |step: CalibrationStep<'_>| observer.calibrated(step);
         let pruning = OneShot { samples: &samples, plan, config: &config };
         let found = self.task.calibrate(&dense, self.data, pruning, &mut on_step, &device)?;
-        folder.save_calibration(found.weights())?;
+        folder.save_calibration(&CalibrationRecord {
+            config,
+            samples: samples.len(),
+            hash: self.task.calibration_hash(self.data, &samples),
+            weights: found.weights().to_vec(),
+            blocks: found.blocks().to_vec(),
+            seconds: started.elapsed().as_secs_f64(),
+        })?;
         Ok(found.attach(model)?)
     }
 }

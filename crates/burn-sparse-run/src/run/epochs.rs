@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use super::folder::fail;
+use super::folder::{EPOCHS, fail};
 use super::{EpochReport, RunError, RunFolder};
 
 impl RunFolder {
     /// Appends one line to `epochs.jsonl`.
     pub(super) fn log(&self, report: &EpochReport) -> Result<(), RunError> {
-        let path = self.path().join("epochs.jsonl");
+        let path = self.path().join(EPOCHS);
         let line = serde_json::to_string(report).map_err(|error| fail(&path, error))?;
         // A line that a kill truncated stays a separate line, and is the only one lost.
         let cut_off =
@@ -22,7 +22,7 @@ impl RunFolder {
     /// Returns the report of every finished epoch. An epoch that was repeated after a kill counts once; a line that a kill
     /// truncated is skipped.
     pub(crate) fn epochs(&self) -> Result<Vec<EpochReport>, RunError> {
-        let path = self.path().join("epochs.jsonl");
+        let path = self.path().join(EPOCHS);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

@@ -86,6 +86,7 @@ impl<T: Task> Session<'_, T> {
             metric: trained.metric.clone(),
             output_difference: f64::from(difference),
             sparsity: trained.sparsity,
+            calibration: folder.calibration_record(),
         };
         let provenance = provenance.with_results(results.to_json());
         checkpoint.with_provenance(provenance).write(&unproven, Format::Packed)?;

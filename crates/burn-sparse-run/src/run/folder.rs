@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use crate::CalibrationRecord;
 use crate::recipe::Recipe;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn_sparse::calibrate::CalibratedWeight;
 use burn_sparse::checkpoint::{Checkpoint, Format, write_atomically};
+use serde_json::Value;
 
 use super::state::{Best, State};
 use super::{Phase, RunError};
@@ -17,6 +19,12 @@ pub(super) const TEACHER: &str = "teacher.bpk";
 /// Why a new run refuses a file or folder of its name.
 const OVERWRITES: &str =
     "is there already, and the run would overwrite it: choose another --run-dir";
+
+/// File of the reports on epochs, one line of JSON each.
+pub(super) const EPOCHS: &str = "epochs.jsonl";
+
+/// File of the results.
+const RESULTS: &str = "results.json";
 
 /// File of the calibration record.
 const CALIBRATION: &str = "calibration.json";
@@ -71,17 +79,26 @@ impl RunFolder {
         self.path.join("model")
     }
 
-    /// Writes what calibration did to each weight.
-    pub(super) fn save_calibration(&self, weights: &[CalibratedWeight]) -> Result<(), RunError> {
+    /// Writes the record of the calibration.
+    pub(super) fn save_calibration(&self, record: &CalibrationRecord) -> Result<(), RunError> {
         let path = self.path.join(CALIBRATION);
-        let json = serde_json::to_vec_pretty(weights).map_err(|error| fail(&path, error))?;
+        let json = serde_json::to_vec_pretty(record).map_err(|error| fail(&path, error))?;
         replace(&path, &json)
+    }
+
+    /// Reads the record of the calibration as JSON; `None` if there was none.
+    pub(super) fn calibration_record(&self) -> Option<Value> {
+        serde_json::from_slice(&std::fs::read(self.path.join(CALIBRATION)).ok()?).ok()
     }
 
     /// Reads what calibration did to each weight; empty if there was none.
     pub(crate) fn calibration(&self) -> Vec<CalibratedWeight> {
-        let text = std::fs::read(self.path.join(CALIBRATION)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        let weights = self.calibration_record().map(|mut record| match &mut record {
+            // Earlier versions wrote the weights alone.
+            Value::Array(_) => record,
+            _ => record["weights"].take(),
+        });
+        weights.and_then(|weights| serde_json::from_value(weights).ok()).unwrap_or_default()
     }
 
     /// Links a checkpoint under a second name, or copies it where hard links are not possible.
@@ -139,8 +156,13 @@ impl RunFolder {
         std::fs::create_dir_all(&self.path).map_err(|error| fail(&self.path, error))?;
         // A run that was killed before it wrote its recipe may have left this file, and its lock. Before the lock, which would
         // make the folder look like ours the next time.
-        if self.initial_file().exists() && !self.lock_file().exists() && !self.is_begun() {
-            return Err(fail(&self.initial_file(), OVERWRITES));
+        if !self.lock_file().exists() && !self.is_begun() {
+            let others = [CALIBRATION, TEACHER, EPOCHS, RESULTS].map(|file| self.path.join(file));
+            let mut own = others.iter().chain([&self.initial_file()]).cloned().collect::<Vec<_>>();
+            own.retain(|file| file.exists());
+            if let Some(file) = own.first() {
+                return Err(fail(file, OVERWRITES));
+            }
         }
         let lock = self.lock()?;
         if self.is_begun() {
@@ -252,7 +274,7 @@ impl RunFolder {
     /// # Errors
     /// Returns an error when the file cannot be written.
     pub fn write_results(&self, json: &[u8]) -> Result<(), RunError> {
-        replace(&self.path.join("results.json"), json)
+        replace(&self.path.join(RESULTS), json)
     }
 
     fn lock_file(&self) -> PathBuf {

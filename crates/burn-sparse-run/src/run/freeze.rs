@@ -7,7 +7,7 @@ use crate::recipe::RecipeError;
 /// Excludes the parameters whose paths match one of the globs from training: they have neither gradients nor optimizer state.
 ///
 /// # Errors
-/// Returns an error when a glob is malformed or matches nothing.
+/// Returns an error when a glob is malformed or matches nothing, or all parameters match.
 pub(super) fn freeze<M: Module>(model: M, globs: &[String]) -> Result<M, RecipeError> {
     let fail = |reason: String| RecipeError::value("train.freeze", reason);
     let one = |text: &String| match Glob::new(text) {
@@ -15,10 +15,11 @@ pub(super) fn freeze<M: Module>(model: M, globs: &[String]) -> Result<M, RecipeE
         Err(error) => Err(fail(error.to_string())),
     };
     let globs = globs.iter().map(one).collect::<Result<_, _>>()?;
-    let mut freeze = Freeze { globs, path: Vec::new() };
+    let mut freeze = Freeze { globs, trained: 0, path: Vec::new() };
     let model = model.map(&mut freeze);
     match freeze.globs.iter().find(|(_, matched)| !matched) {
         Some((glob, _)) => Err(fail(format!("`{}` matches no parameter", glob.glob()))),
+        None if freeze.trained == 0 => Err(fail("leaves no parameter to train".into())),
         None => Ok(model),
     }
 }
@@ -26,6 +27,8 @@ pub(super) fn freeze<M: Module>(model: M, globs: &[String]) -> Result<M, RecipeE
 struct Freeze {
     /// Globs, and whether each has matched.
     globs: Vec<(GlobMatcher, bool)>,
+    /// Number of parameters that match none of them.
+    trained: usize,
     path: Vec<String>,
 }
 
@@ -46,6 +49,7 @@ impl ModuleMapper for Freeze {
                 (frozen, *matched) = (true, true);
             }
         }
+        self.trained += usize::from(!frozen);
         if frozen { param.set_require_grad(false) } else { param }
     }
 }
@@ -81,5 +85,7 @@ mod tests {
             let error = frozen(&["head.*", glob]).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        let error = frozen(&["*"]).unwrap_err().to_string();
+        assert!(error.contains("leaves no parameter to train"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn_sparse::distributed::Ranks;
 use burn_sparse::train::{Compute, Sparse};
 
+use super::state::EpochPart;
 use super::{Phase, RunError, gradients};
 use crate::recipe::TrainConfig;
 
@@ -13,8 +14,8 @@ use crate::recipe::TrainConfig;
 pub(super) struct MaskReport {
     pub(super) sparsity: f64,
     pub(super) patterns: BTreeMap<String, f64>,
-    pub(super) changed: f64,
-    pub(super) seconds: f64,
+    /// Updates; without the time of all.
+    pub(super) updates: EpochPart,
 }
 
 /// A phase of a run: the model that it trains, and what the training loop needs from it.
@@ -185,8 +186,12 @@ impl<M: Module + ModuleDisplay> PhaseKind<M> for PrunePhase {
         Ok(MaskReport {
             sparsity: masks.sparsity,
             patterns: masks.patterns,
-            changed: stats.changed_share(),
-            seconds: stats.seconds,
+            updates: EpochPart {
+                changed: stats.changed,
+                searched: stats.searched,
+                mask_seconds: stats.seconds,
+                seconds: 0.0,
+            },
         })
     }
 

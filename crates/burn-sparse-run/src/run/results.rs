@@ -1,5 +1,6 @@
 use burn_sparse::checkpoint::Checkpoint;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Metric;
 
@@ -18,6 +19,9 @@ pub struct Results {
     /// Share of zeros of the pruned weights.
     #[serde(default)]
     pub sparsity: f64,
+    /// Record of the calibration, a [`CalibrationRecord`](crate::CalibrationRecord) in JSON; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Value>,
 }
 
 impl Results {

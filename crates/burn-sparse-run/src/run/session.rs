@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use super::memory::trained_bytes;
 use super::phase::PhaseKind;
 use super::shared_folder::SharedFolder;
-use super::state::{Best, State};
+use super::state::{Best, EpochPart, State};
 use super::{EpochReport, Observer, Phase, RunError, StepTimes, StepTraffic, gradients};
 use crate::{Metric, Samples, Task, Teacher};
 
@@ -52,7 +52,10 @@ impl<T: Task> Session<'_, T> {
             if done.interrupted {
                 // A resumed run would not know of a failed update.
                 K::check_updates(&model)?;
-                state.seconds += started.elapsed().as_secs_f64();
+                let seconds = started.elapsed().as_secs_f64();
+                state.seconds += seconds;
+                let part = EpochPart { seconds, ..K::masks(&model)?.updates };
+                state.part = state.part.with(part);
                 self.save::<K>(state, &model, &optimizer)?;
                 return Ok(None);
             }
@@ -109,6 +112,8 @@ impl<T: Task> Session<'_, T> {
     ) -> Result<Metric, RunError> {
         let masks = K::masks(model)?;
         let found = self.evaluate(&K::inner(model).valid())?;
+        let of_session = EpochPart { seconds: started.elapsed().as_secs_f64(), ..masks.updates };
+        let whole = std::mem::take(&mut state.part).with(of_session);
         let report = EpochReport {
             phase: K::PHASE,
             epoch: state.epoch + 1,
@@ -118,13 +123,13 @@ impl<T: Task> Session<'_, T> {
             value: found.value,
             sparsity: masks.sparsity,
             patterns: masks.patterns,
-            mask_changed: masks.changed,
-            mask_seconds: masks.seconds,
-            seconds: started.elapsed().as_secs_f64(),
+            mask_changed: whole.changed_share(),
+            mask_seconds: whole.mask_seconds,
+            seconds: whole.seconds,
             steps: StepTimes {
-                masked: times.masked.without(masks.seconds).mean(),
+                masked: times.masked.without(of_session.mask_seconds).mean(),
                 packed: times.packed.mean(),
-                masked_traffic: times.masked.without(masks.seconds).traffic(),
+                masked_traffic: times.masked.without(of_session.mask_seconds).traffic(),
                 packed_traffic: times.packed.traffic(),
             },
             ranks: self.ranks.size(),
@@ -134,7 +139,7 @@ impl<T: Task> Session<'_, T> {
             observer.epoch(&report);
         }
         self.folder.write(|folder| folder.log(&report))?;
-        state.seconds += report.seconds;
+        state.seconds += of_session.seconds;
         (state.epoch, state.step, state.loss) = (state.epoch + 1, 0, 0.0);
         Ok(found)
     }

@@ -13,6 +13,9 @@ pub(super) struct State {
     pub(super) step: usize,
     /// Sum of the losses of those steps.
     pub(super) loss: f64,
+    /// What earlier sessions did in the current epoch.
+    #[serde(default)]
+    pub(super) part: EpochPart,
     /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.
     pub(super) dense_metric: Option<Metric>,
     /// Best epoch of the phase.
@@ -23,6 +26,35 @@ pub(super) struct State {
     /// Files of this state.
     pub(super) model: String,
     pub(super) optimizer: String,
+}
+
+/// Mask updates and time of a part of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct EpochPart {
+    /// Number of mask elements that changed, and that were searched.
+    pub(super) changed: usize,
+    pub(super) searched: usize,
+    /// Seconds of the mask updates.
+    pub(super) mask_seconds: f64,
+    /// Seconds of all.
+    pub(super) seconds: f64,
+}
+
+impl EpochPart {
+    /// Returns both parts together.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            changed: self.changed + other.changed,
+            searched: self.searched + other.searched,
+            mask_seconds: self.mask_seconds + other.mask_seconds,
+            seconds: self.seconds + other.seconds,
+        }
+    }
+
+    /// Returns the share of the searched mask elements that changed.
+    pub(super) fn changed_share(self) -> f64 {
+        if self.searched == 0 { 0.0 } else { self.changed as f64 / self.searched as f64 }
+    }
 }
 
 /// Epoch with the best metric.
@@ -47,7 +79,8 @@ impl State {
     pub(super) fn new(phase: Phase) -> Self {
         let (model, optimizer) = (String::new(), String::new());
         let (epoch, step, loss, seconds) = (0, 0, 0.0, 0.0);
-        Self { phase, epoch, step, loss, dense_metric: None, best: None, seconds, model, optimizer }
+        let (part, dense_metric, best) = (EpochPart::default(), None, None);
+        Self { phase, epoch, step, loss, part, dense_metric, best, seconds, model, optimizer }
     }
 
     /// Returns the state at the start of pruning.

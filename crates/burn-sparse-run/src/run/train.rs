@@ -139,9 +139,18 @@ struct Prepared<T: Task> {
 
 impl<T: Task> Prepared<T> {
     fn new(options: &TrainOptions<'_, T>, steps_per_epoch: usize) -> Result<Self, RunError> {
-        let TrainOptions { task, recipe, folder, begin, devices, .. } = *options;
+        let TrainOptions { task, recipe, folder, begin, devices, ranks, .. } = *options;
         let config = &recipe.train;
         task.check(recipe)?;
+        if ranks.is_first() {
+            match begin {
+                Begin::Resume => folder.expect_recipe(recipe)?,
+                _ if folder.is_begun() => {
+                    return Err(RunError::Occupied { folder: folder.path().into() });
+                }
+                _ => {}
+            }
+        }
         let trains = |device: &Device| match config.checkpoint_activations {
             true => device.clone().autodiff().gradient_checkpointing(),
             false => device.clone().autodiff(),

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use burn_sparse::pattern::Pattern;
+use burn_sparse::prune::PruneConfig;
 use burn_sparse::train::Compute;
 
 use crate::recipe::{After, Recipe, RecipeError, TrainConfig};
@@ -108,7 +109,12 @@ impl Sweep {
             let reason = format!("is the sweep's own, method {} cannot set it", method.name);
             return Err(RecipeError::value(key, reason));
         }
+        let same = |of: fn(&PruneConfig, Pattern, f64) -> bool| {
+            recipe.prune.iter().all(|table| of(table, pattern, target))
+        };
         for (key, same) in [
+            ("prune.pattern", same(|table, pattern, _| table.pattern() == pattern)),
+            ("prune.sparsity", same(|table, _, target| table.target() == target)),
             ("model", recipe.model == self.recipe.model),
             ("data", recipe.data == self.recipe.data),
             ("width", recipe.width == self.recipe.width),

@@ -8,6 +8,7 @@ use burn_sparse_models::huggingface::{CausalLm, Folder, Tokenizer, Weights};
 use burn_sparse_models::{Llama, LlamaBlocks, LlamaConfig};
 
 use super::square_head::square_head;
+use crate::hash::sha256;
 use crate::pretrained::{CalibrationTokens, Windows, perplexity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
@@ -41,6 +42,14 @@ impl CausalLmTask {
         Windows { count: self.data.windows, length: self.data.context }
     }
 
+    /// Returns the tokens of a sample, and the one after them.
+    fn sample<'a>(&self, data: &'a LanguageData, index: usize) -> &'a [u32] {
+        let length = self.data.length;
+        let last = data.train.len() - length - 1;
+        let from = index * last / (self.train_len() - 1).max(1);
+        &data.train[from..=from + length]
+    }
+
     /// Returns the samples' tokens `[samples, length]`, and the next token of each `[samples · length]`.
     fn batch(
         &self,
@@ -49,11 +58,9 @@ impl CausalLmTask {
         device: &Device,
     ) -> (Tensor<2, Int>, Tensor<1, Int>) {
         let length = self.data.length;
-        let last = data.train.len() - length - 1;
         let (mut tokens, mut next) = (Vec::new(), Vec::new());
-        for index in samples.indices {
-            let from = index * last / (self.train_len() - 1).max(1);
-            let sample = &data.train[from..=from + length];
+        for &index in samples.indices {
+            let sample = self.sample(data, index);
             tokens.extend(sample[..length].iter().map(|&token| token as i32));
             next.extend(sample[1..].iter().map(|&token| token as i32));
         }
@@ -170,6 +177,12 @@ impl Task for CausalLmTask {
         };
         let batches = samples.chunks(CalibrationTokens::BATCH).map(batch).collect();
         plan.calibrate(model, &LlamaBlocks, batches, config, on_step)
+    }
+
+    fn calibration_hash(&self, data: &LanguageData, samples: &[usize]) -> String {
+        let length = self.data.length;
+        let tokens = samples.iter().flat_map(|&index| &self.sample(data, index)[..length]);
+        sha256(tokens.flat_map(|token| token.to_le_bytes()))
     }
 
     fn test_len(&self, _data: &LanguageData) -> usize {

@@ -116,6 +116,17 @@ impl Task for SentenceEmbeddingTask {
     }
 
     fn check(&self, recipe: &Recipe) -> Result<(), TaskError> {
+        let DataConfig { test, length, windows, context, .. } = DataConfig::default();
+        let unused = [
+            ("data.test", self.data.test == test),
+            ("data.length", self.data.length == length),
+            ("data.windows", self.data.windows == windows),
+            ("data.context", self.data.context == context),
+        ];
+        if let Some((key, _)) = unused.into_iter().find(|(_, is_default)| !is_default) {
+            let reason = "has no effect on sentences: leave it out";
+            return Err(TaskError::Key { key, task: self.name().into(), reason });
+        }
         let train = &recipe.train;
         let trains = train.dense_epochs + train.prune_epochs > 0;
         let learns_from_labels =
@@ -198,10 +209,13 @@ impl Task for SentenceEmbeddingTask {
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
         let OneShot { samples, plan, config } = pruning;
-        let texts = samples.iter().flat_map(|&index| &data.samples[self.place(data, index)].texts);
-        let tokens = CalibrationTokens::new(texts.cloned().collect(), device);
+        let tokens = self.calibration_tokens(data, samples, device);
         let batches = tokens.batches.into_iter().map(|tokens| model.features(tokens)).collect();
         plan.calibrate(model, &BertBlocks, batches, config, on_step)
+    }
+
+    fn calibration_hash(&self, data: &EmbeddingData, samples: &[usize]) -> String {
+        self.calibration_tokens(data, samples, &Device::flex()).hash
     }
 
     fn test_len(&self, data: &EmbeddingData) -> usize {
@@ -235,6 +249,17 @@ impl SentenceEmbeddingTask {
     /// Returns the index of a sample among those that were read, over which samples are spread evenly.
     fn place(&self, data: &EmbeddingData, index: usize) -> usize {
         index * data.samples.len() / self.train_len()
+    }
+
+    /// Returns the tokens of the sentences of samples.
+    fn calibration_tokens(
+        &self,
+        data: &EmbeddingData,
+        samples: &[usize],
+        device: &Device,
+    ) -> CalibrationTokens {
+        let texts = samples.iter().flat_map(|&index| &data.samples[self.place(data, index)].texts);
+        CalibrationTokens::new(texts.cloned().collect(), device)
     }
 }
 

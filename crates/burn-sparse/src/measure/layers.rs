@@ -53,6 +53,29 @@ pub fn layers<M: Module>(
     reports
 }
 
+/// Reports every matrix of a model that is not pruned, without running it.
+pub fn dense_layers<M: Module>(model: &M) -> Vec<LayerReport> {
+    let views = parameters(model).into_iter().filter_map(|parameter| {
+        let view = view_of(&parameter.layer, &parameter.name, &parameter.shape)?;
+        Some((parameter.name, view))
+    });
+    let report = |(name, view): (String, View)| LayerReport {
+        name,
+        pattern: "dense".into(),
+        rows: view.rows(),
+        cols: view.cols(),
+        sparsity: 0.0,
+        mask_hash: None,
+        kernel: NOT_PRUNED.into(),
+        input: None,
+        predicted: None,
+    };
+    views.map(report).collect()
+}
+
+/// What is reported as the kernel of a matrix that is not packed.
+const NOT_PRUNED: &str = "dense, because it is not pruned";
+
 fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> LayerReport {
     let (pattern, packed) = match entry {
         Entry::Dense { .. } => ("dense".into(), None),
@@ -60,7 +83,7 @@ fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> L
     };
     let kernel = match (run, entry) {
         (Some(run), _) => run.choice.to_string(),
-        (None, Entry::Dense { .. }) => "dense, because it is not pruned".into(),
+        (None, Entry::Dense { .. }) => NOT_PRUNED.into(),
         (None, Entry::Packed(_)) => {
             "dense, because its layer is not of burn_sparse::nn and unpacks its weight".into()
         }

@@ -14,5 +14,5 @@ pub use alternate::alternate;
 pub use bench::Bench;
 pub use bench_row::{BenchError, BenchRow};
 pub use burn_sparse_kernels::Predicted;
-pub use layers::{LayerReport, layers};
+pub use layers::{LayerReport, dense_layers, layers};
 pub use training::{Passes, StepParts};

@@ -8,6 +8,7 @@ use super::planes::Planes;
 use super::strips::strips;
 use crate::parallel::{Shared, for_each_part, part, team, with_scratch};
 use crate::simd::{Isa, Simd, Work, dispatch};
+use crate::size::elements;
 use crate::tiles::{Shifted, Tile, TileRows, cut, multiply, run_groups, units, width, window};
 use crate::weight::{Weight, typed};
 use crate::{Layout, Window};

@@ -65,9 +65,9 @@ pub(crate) struct PruneArguments {
     /// (one threshold).
     #[arg(long, value_name = "NAME", default_value = "uniform", value_parser = distribution)]
     pub(crate) distribution: Distribution,
-    /// Highest sparsity that the global distribution gives a tensor.
-    #[arg(long, default_value_t = 0.99)]
-    pub(crate) cap: f64,
+    /// Highest sparsity that the global distribution gives a tensor [default: 0.99].
+    #[arg(long)]
+    pub(crate) cap: Option<f64>,
     /// Prune a folder by the inputs that its layers get from this text: a text file, with one sentence per line for a
     /// sentence embedder, or a file of STS-B. Repeat for more files.
     #[arg(long, value_name = "TEXT", help_heading = CALIBRATION)]
@@ -110,6 +110,13 @@ pub(crate) struct CalibrationArguments {
     /// Round weights to 8 or 4 bits (w8a8, w4a8), each compensating for those before it.
     #[arg(long, value_enum, requires = "calibrate", hide_possible_values = true)]
     pub(crate) values: Option<Values>,
+}
+
+impl PruneArguments {
+    /// Returns the highest sparsity of a tensor.
+    pub(super) fn cap(&self) -> f64 {
+        self.cap.unwrap_or(0.99)
+    }
 }
 
 impl CalibrationArguments {

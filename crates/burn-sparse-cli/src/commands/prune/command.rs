@@ -36,7 +36,10 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if arguments.layout == Layout::Huggingface {
         return Err(usage("--layout huggingface is that of a folder: name the folder".into()));
     }
-    let (distribution, cap) = (arguments.distribution, arguments.cap);
+    let (distribution, cap) = (arguments.distribution, arguments.cap());
+    if distribution != Distribution::Global && arguments.cap.is_some() {
+        return Err(usage("--cap is for --distribution global".into()));
+    }
     if distribution != Distribution::Uniform && pattern.fixed_sparsity().is_some() {
         return Err(usage(format!("--distribution: {pattern} fixes every sparsity; leave it out")));
     }

@@ -23,7 +23,7 @@ pub(super) fn prune_weights(
         .with_orientation(orientation)
         .with_seed(arguments.seed)
         .with_distribution(arguments.distribution)
-        .with_cap(arguments.cap);
+        .with_cap(arguments.cap());
     if let Some(budget) = arguments.budget {
         options = options.with_budget(budget);
     }

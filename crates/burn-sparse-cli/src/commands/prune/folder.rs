@@ -1,9 +1,9 @@
 use burn_sparse::pattern::{Distribution, Pattern};
 use burn_sparse::prune::PruneConfig;
 use burn_sparse_models::huggingface::{Folder, ModelConfig};
+use burn_sparse_run::CalibrationRecord;
 use burn_sparse_run::pretrained::{
-    Calibration, CalibrationRecord, CalibrationTexts, Output, PrunedFolder, PrunedMatrix,
-    prune_folder, round_folder,
+    Calibration, CalibrationTexts, Output, PrunedFolder, PrunedMatrix, prune_folder, round_folder,
 };
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub(super) fn prune_pretrained(
     let folder = Folder::find(&arguments.weights)?;
     let rule = PruneConfig::new(pattern, sparsity)
         .with_distribution(arguments.distribution)
-        .with_cap(arguments.cap);
+        .with_cap(arguments.cap());
     let calibration = calibration(&folder, arguments)?;
     let dense = arguments.format == Some(PruneFormat::Dense);
     let (seed, out) = (arguments.seed, Output { folder: &arguments.out, dense });
@@ -123,15 +123,17 @@ fn report(done: PrunedFolder, count: usize, arguments: &PruneArguments) -> Resul
             calibration,
         });
     }
+    let folder = out.trim_end_matches('/');
+    let (quoted, in_8) = (output::quoted(folder), output::quoted(&format!("{folder}-8")));
     let mut text = format!(
         "{out}: {count} matrices at {:.2} % sparsity, not yet evaluated\n\n\
          try next:\n  \
-         burn-sparse eval {out} --data-dir DATA      what it cost (DATA: the folder of the test set)",
+         burn-sparse eval {quoted} --data-dir DATA      what it cost (DATA: the folder of the test set)",
         100.0 * sparsity
     );
     if arguments.calibration.values.is_none() && arguments.format != Some(PruneFormat::Dense) {
         text += &format!(
-            "\n  burn-sparse export {out} --layout huggingface --format packed --values w8a8 --out {out}-8"
+            "\n  burn-sparse export {quoted} --layout huggingface --format packed --values w8a8 --out {in_8}"
         );
     }
     output::text(&text)

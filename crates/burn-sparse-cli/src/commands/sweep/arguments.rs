@@ -35,7 +35,7 @@ pub(crate) struct SweepArguments {
     pub(crate) write: Option<PathBuf>,
     /// With --sensitivity --write: largest loss of the metric that a weight may cause, in the metric's unit: 0.002 of accuracy
     /// is 0.2 points. Each weight gets the highest sparsity at which it loses no more.
-    #[arg(long, default_value_t = 0.002, requires = "sensitivity", conflicts_with_all = ["budget", "speedup"])]
+    #[arg(long, default_value_t = 0.002, requires_all = ["sensitivity", "write"], conflicts_with_all = ["budget", "speedup"])]
     pub(crate) allow: f64,
     /// Choose a sparsity for each weight so that the model takes no longer than this for a batch, as in 800us or 4ms: weights
     /// that change its outputs least are pruned most.

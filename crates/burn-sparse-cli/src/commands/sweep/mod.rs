@@ -15,12 +15,16 @@ pub(crate) use arguments::SweepArguments;
 use super::{Failure, recipe};
 use crate::costs;
 use crate::device::device;
+use crate::output;
 use job::Job;
 
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let recipe = recipe(arguments.recipe.as_deref(), &arguments.sets)?;
     if recipe.prune.is_empty() {
         return Err("the recipe has no [[prune]] table: there is nothing to vary".into());
+    }
+    if let Some(path) = &arguments.write {
+        output::writable(path)?;
     }
     let device = device(&arguments.device, None)?;
     costs::install()?;
