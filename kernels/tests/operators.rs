@@ -263,7 +263,7 @@ fn packed_tensors_return_the_matrix_they_were_made_from() {
                 }
             }
         }
-        // Kernels merge blocks below 17, here to more columns than there are.
+        // Kernels merge blocks of up to 16 columns: these cases merge past the width of the matrix.
         for (block, cols) in [(2, 4), (4, 20), (16, 17)] {
             let mask = Mask::from_fn(3, cols, |_, col| col % 2 == 0).unwrap();
             let packed = Packed::pack(&Pattern::balanced(block), &noise(3 * cols, 2), &mask, None);

@@ -1,4 +1,4 @@
-//! Several ranks compute what one computes, and notice when they do not.
+//! Training on several ranks matches training on one, and masks that differ are noticed.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig};

@@ -6,7 +6,7 @@ use crate::args::Values;
 /// Device and number type of a command.
 #[derive(Debug, Args)]
 pub(crate) struct Compute {
-    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
+    /// Device: flex or cpu, or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
     /// Type that a GPU computes in; the CPU stores weights in it, and computes in f32 or, with w8a8 and w4a8, in 8 bits

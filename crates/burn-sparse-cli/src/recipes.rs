@@ -33,6 +33,12 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
     BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
+/// Lists the built-in recipes, for help texts.
+pub(crate) fn list() -> String {
+    let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    format!("Built-in recipes: {}", names.join(", "))
+}
+
 /// Names the built-in recipes, for the error about a file that does not exist.
 pub(crate) fn hint(missing: &Path) -> String {
     match missing.file_stem().and_then(|stem| stem.to_str()) {

@@ -64,7 +64,7 @@
 //! | row, column | An output and an input of a layer. Burn's `Linear` stores the transpose, `[inputs, outputs]`. |
 //! | token | One input vector of a layer: a sample, a position of a sequence, or an output pixel of a convolution. |
 //! | score | Importance of a weight, by which a mask is selected: its magnitude, or a [`Scorer`](train::Scorer)'s. |
-//! | block | Columns of a row that share a budget (Balanced), or a square of weights (block-wise). |
+//! | block | Columns of a row, of which every block keeps the same number of weights (Balanced), or a square of weights (block-wise). |
 //! | vector | Weights of a group's rows in one column, kept or dropped together (vector-wise, Shfl-BW). |
 //! | group | Rows that keep the same columns. |
 //! | row order | Permutation that puts the rows of a group next to each other (Shfl-BW). |
@@ -75,7 +75,7 @@
 //! | kernel | Implementation of a product for one layout, device and instruction set. |
 //! | dispatch | Selection and launch of a kernel for one call. |
 //! | costs | Model of the latency of every kernel, used to dispatch calls. |
-//! | one-shot | Pruning at once, without training. |
+//! | one-shot | Pruning in a single step instead of along a ramp. |
 //!
 //! # Features
 //!
@@ -85,7 +85,7 @@
 //! | `plot` | masks as SVG, [`measure`]`::plot` |
 //! | `mpi` | training on several machines through MPI, [`distributed`]`::Mpi` |
 //! | `wgpu`, `vulkan`, `cuda` | kernels for GPUs |
-//! | `fusion`, `autotune` | Burn's kernel fusion, and the autotuning of its own products, on GPUs |
+//! | `fusion`, `autotune` | Burn's kernel fusion, and the autotuning of its own matrix multiplications, on GPUs |
 
 pub mod calibrate;
 pub mod checkpoint;

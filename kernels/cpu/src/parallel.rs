@@ -20,8 +20,8 @@ const WORTH_THE_POOL: f64 = 200e-6;
 /// Time that a helping thread waits for more work before it sleeps: the next layer of a model comes within this time.
 const LINGER: Duration = Duration::from_micros(100);
 
-/// Longest time that a thread goes on helping: it may have been waiting for other work, which is done by then. The next job wakes
-/// another.
+/// Maximum time that a thread keeps helping, after which it returns to the work it was waiting for. The next job wakes another
+/// thread.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// Number of ranges per thread, so that a thread that wakes late still finds some.

@@ -24,7 +24,7 @@ pub(crate) struct BenchArguments {
     /// Patterns, separated by commas: 'shfl-bw(vector=32),balanced(block=32)'.
     #[arg(long, value_parser = patterns, conflicts_with = "checkpoint")]
     pub(crate) pattern: Option<Patterns>,
-    /// Shares of zeros, separated by commas.
+    /// Sparsities, separated by commas: shares of weights set to zero.
     #[arg(long, value_delimiter = ',', default_value = "0.75", conflicts_with = "checkpoint")]
     pub(crate) sparsity: Vec<f64>,
     /// Batch sizes in tokens, separated by commas.

@@ -23,7 +23,7 @@ pub(crate) struct EmbedArguments {
     /// Number of texts in a batch.
     #[arg(long, default_value_t = 32, value_parser = batch)]
     pub(crate) batch: usize,
-    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
+    /// Device: flex or cpu, or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
     /// Write the embeddings to a file in NumPy's format, f32 [texts, features], instead of one line per text.

@@ -23,7 +23,8 @@ use crate::output;
 pub(crate) struct EvalArguments {
     /// A checkpoint, the folder of a finished run, or a Hugging Face folder or name, dense or packed.
     pub(crate) checkpoint: PathBuf,
-    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
+    /// Folder of the data sets [default: the user's cache, into which MNIST, CIFAR-10, Multi30k and Tiny Shakespeare are
+    /// downloaded].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(crate) struct GenerateArguments {
     /// Seed of --temperature.
     #[arg(long, default_value_t = 0, requires = "temperature")]
     pub(crate) seed: u64,
-    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
+    /// Device: flex or cpu, or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
     /// Print one JSON object on standard output, instead of the text as it is generated.

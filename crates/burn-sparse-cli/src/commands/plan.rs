@@ -10,8 +10,10 @@ use clap::Args;
 
 use super::{Failure, recipe};
 use crate::output;
+use crate::recipes;
 
 #[derive(Debug, Args)]
+#[command(after_help = recipes::list())]
 pub(crate) struct PlanArguments {
     /// The recipe: a file, a built-in name such as mnist-mlp-shfl-bw, or a checkpoint that carries one. Default: quickstart.
     pub(crate) recipe: Option<PathBuf>,

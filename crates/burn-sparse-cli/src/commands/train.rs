@@ -19,20 +19,22 @@ use crate::ranks::Launched;
 use crate::recipes;
 
 #[derive(Debug, Args)]
+#[command(after_help = recipes::list())]
 pub(crate) struct TrainArguments {
     /// The recipe: a file, a built-in name such as mnist-mlp-shfl-bw, or a checkpoint that carries one. Default: quickstart.
     pub(crate) recipe: Option<PathBuf>,
     /// Start from the parameters of a checkpoint, packed or dense, or of a finished run.
     #[arg(long, value_name = "CHECKPOINT", conflicts_with = "resume")]
     pub(crate) from: Option<PathBuf>,
-    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N. Several, separated by
+    /// Device: flex or cpu, or, in builds with that feature, cuda:N, vulkan:N or wgpu:N. Several, separated by
     /// commas, split every batch.
     #[arg(long, visible_alias = "devices", default_value = "flex", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
+    /// Folder of the data sets [default: the user's cache, into which MNIST, CIFAR-10, Multi30k and Tiny Shakespeare are
+    /// downloaded].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Folder of the run [default: runs/NAME].
+    /// Folder of the run [default: runs/NAME, or runs/NAME-2 and so on if it exists].
     #[arg(long)]
     pub(crate) run_dir: Option<PathBuf>,
     /// Resume the run in --run-dir.

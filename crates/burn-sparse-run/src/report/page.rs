@@ -1,5 +1,6 @@
 use std::fmt::Write;
 
+use burn_sparse::calibrate::CalibratedWeight;
 use burn_sparse::measure::{BenchRow, plot};
 
 use super::curves::{by_epoch, by_latency, by_layer, by_sparsity, ramp};
@@ -149,6 +150,7 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
         html += &by_layer(run).draw();
     }
     html += "</div>";
+    html += &damping(&run.calibration);
     html += &training(run);
     if let Some(measured) = measured {
         html += &layers(measured);
@@ -166,6 +168,21 @@ fn details(run: &Run, measured: Option<&Measured>, open: &str) -> String {
         let _ = write!(html, "<details><summary>Recipe</summary><pre>{recipe}</pre></details>");
     }
     html
+}
+
+/// Names the weights whose inputs needed more damping than the others'; empty if there are none.
+fn damping(weights: &[CalibratedWeight]) -> String {
+    let least = weights.iter().map(|weight| weight.damp).fold(f64::INFINITY, f64::min);
+    let more = weights.iter().filter(|weight| weight.damp > least);
+    let more: Vec<String> =
+        more.map(|weight| format!("{} ({})", escaped(&weight.name), weight.damp)).collect();
+    match more.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<p>The inputs of some layers are linearly dependent, so that their repair was damped by more than {least}: {}.</p>",
+            more.join(", ")
+        ),
+    }
 }
 
 /// Renders the gain from packed training; empty without it.
@@ -224,4 +241,27 @@ fn layers(measured: &Measured) -> String {
     });
     let table = html_table(&heading, rows, 3);
     format!("<h2>Layers</h2>{table}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn weight(name: &str, damp: f64) -> CalibratedWeight {
+        serde_json::from_value(json!({
+            "name": name, "sparsity": 0.5, "tokens": 9, "error_masked": 0.2, "error": 0.1, "damp": damp, "seconds": 1.0,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_report_names_the_layers_that_were_damped_more_than_the_others() {
+        let usual = [weight("a", 0.01), weight("b", 0.01)];
+        assert_eq!(damping(&usual), "");
+        let text = damping(&[weight("a", 0.01), weight("b<", 0.1)]);
+        assert!(text.contains("more than 0.01") && text.contains("b&lt; (0.1)"), "{text}");
+        assert_eq!(damping(&[]), "");
+    }
 }

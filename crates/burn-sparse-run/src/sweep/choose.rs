@@ -119,8 +119,8 @@ pub(super) type MeasureModel<'a, E> = &'a mut dyn FnMut(&[&Candidate]) -> Result
 /// whole model stays within the budget, by dynamic programming over the time (Frantar and Alistarh, "SPDY", ICML 2022,
 /// section 3.2).
 ///
-/// A model does more than run its layers, and the time of that depends on how they run. So every choice is measured,
-/// the fastest one first, and its time outside its layers is used to predict the next, until a choice repeats.
+/// The time outside the layers depends on the choice. So every choice is measured, the fastest one first, and its time outside
+/// the layers is used to predict that of the next, until a choice repeats.
 ///
 /// # Errors
 /// The outer error is that of `measure`; the inner one says why no choice meets the budget.

@@ -3,6 +3,7 @@
 //! | you want to | page |
 //! |---|---|
 //! | prune a model for the first time | [`first_pruning`] |
+//! | prune a model that is already trained | [`trained_model`] |
 //! | choose a pattern and a sparsity | [`choosing_a_pattern`] |
 //! | train from a file instead of a program | [`recipes`] |
 //! | prune inside your own training loop | [`your_own_loop`] |
@@ -18,6 +19,9 @@
 
 #[doc = include_str!("first_pruning.md")]
 pub mod first_pruning {}
+
+#[doc = include_str!("trained_model.md")]
+pub mod trained_model {}
 
 #[doc = include_str!("choosing_a_pattern.md")]
 #[doc = "<div>"]

@@ -29,6 +29,7 @@ pub(crate) fn distribute(
     unpruned.extend(dense.into_iter().map(|weight| Unpruned {
         name: weight.name,
         shape: weight.view.stored_shape(),
+        view: Some(weight.view),
         reason: "its share of the distribution leaves it dense".into(),
     }));
     *weights = pruned;

@@ -16,7 +16,8 @@ pub struct Horizon {
 }
 
 impl Horizon {
-    /// Creates a phase of `total` optimizer steps. Moments in epochs are refused, since the length of an epoch is unknown.
+    /// Creates a phase of `total` optimizer steps. A plan with times in epochs is then
+    /// refused, because the length of an epoch is unknown.
     pub const fn steps(total: usize) -> Self {
         Self { total, steps_per_epoch: None }
     }

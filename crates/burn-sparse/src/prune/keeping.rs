@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn_sparse_pattern::Distribution;
 use burn_sparse_pattern::format::Entry;
 
+use super::selection::view;
 use super::{
     Curve, Horizon, Plan, PlannedWeight, Pruning, Regroup, Regrow, Schedule, Score, Unpruned,
 };
@@ -19,10 +20,11 @@ impl Plan {
     ) -> Self {
         let (mut weights, mut unpruned) = (Vec::new(), Vec::new());
         for parameter in parameters(model) {
+            let view = view(&parameter);
             let (name, shape) = (parameter.name, parameter.shape);
             let Some(Entry::Packed(entry)) = entries.get(&name) else {
                 let reason = "dense in the checkpoint".into();
-                unpruned.push(Unpruned { name, shape, reason });
+                unpruned.push(Unpruned { name, shape, view, reason });
                 continue;
             };
             let packed = &entry.packed;

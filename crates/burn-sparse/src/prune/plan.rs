@@ -69,12 +69,15 @@ impl Plan {
             if let Some(first) = seen.get(&parameter.id) {
                 // Burn's optimizers step only the first of them, and only that one gets a mask.
                 let reason = format!("the same parameter as {first}");
-                unpruned.push(Unpruned { name, shape, reason });
+                let view = view(&parameter);
+                unpruned.push(Unpruned { name, shape, view, reason });
                 continue;
             }
             seen.insert(parameter.id, name.clone());
             match (verdict, view(&parameter), parameter.reparameterization) {
-                (Verdict::Unpruned(reason), ..) => unpruned.push(Unpruned { name, shape, reason }),
+                (Verdict::Unpruned(reason), view, _) => {
+                    unpruned.push(Unpruned { name, shape, view, reason });
+                }
                 (Verdict::Pruned { .. }, _, Some(found)) => {
                     return Err(PlanError::Reparameterized { name, found });
                 }
@@ -107,7 +110,8 @@ impl Plan {
         Ok(Self::of(&pruning, horizon, weights, unpruned))
     }
 
-    /// Returns the plan with given masks, which are never updated.
+    /// Returns the plan with all masks fixed: training never updates them. The masks themselves come from elsewhere, such as a
+    /// checkpoint or a calibration.
     #[must_use]
     pub fn with_fixed_masks(mut self) -> Self {
         for weight in &mut self.weights {

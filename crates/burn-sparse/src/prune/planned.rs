@@ -64,6 +64,9 @@ pub struct Unpruned {
     pub name: String,
     /// Stored shape.
     pub shape: Vec<usize>,
+    /// Matrix view of the stored weight; `None` if it is no matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
     /// Reason.
     pub reason: String,
 }

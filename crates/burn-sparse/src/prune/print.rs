@@ -35,7 +35,7 @@ impl fmt::Display for Plan {
                 write!(f, "  (one threshold for prune[{}]; here evenly spread)", weight.table)?;
             }
             if weight.kept {
-                write!(f, "  (the checkpoint's mask, kept)")?;
+                write!(f, "  (fixed mask)")?;
             }
             if !weight.shadowed.is_empty() {
                 let tables: Vec<_> =
@@ -45,7 +45,11 @@ impl fmt::Display for Plan {
             writeln!(f)?;
         }
         for other in &self.unpruned {
-            let shape: Vec<_> = other.shape.iter().map(usize::to_string).collect();
+            let sizes = match &other.view {
+                Some(view) => vec![view.rows(), view.cols()],
+                None => other.shape.clone(),
+            };
+            let shape: Vec<_> = sizes.iter().map(usize::to_string).collect();
             let shape = shape.join(" x ");
             writeln!(f, "{:width$}  {shape:>13}  {:>20}  {}", other.name, "dense", other.reason)?;
         }

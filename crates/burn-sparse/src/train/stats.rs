@@ -4,9 +4,9 @@
 pub struct MaskUpdateStats {
     /// Number of updates.
     pub updates: usize,
-    /// Number of weights whose mask changed, summed over updates.
+    /// Number of mask elements that changed, summed over updates.
     pub changed: usize,
-    /// Number of weights whose mask was searched, summed over updates.
+    /// Number of mask elements that were searched, summed over updates.
     pub searched: usize,
     /// Seconds spent on updates.
     pub seconds: f64,

@@ -10,8 +10,8 @@ use super::quads::{Quad, Quads};
 use super::weight::{ByteWeight, Expanded, Form, Kept, NO_ROW, Unit, Window, places};
 use crate::layout::TILE_ROWS;
 
-/// Minimum share of kept weights for which a bit per weight takes so much less memory than an index per kept weight that reading
-/// all columns pays off.
+/// Minimum share of kept weights for which a bit per weight is better than an index per kept weight, although all columns are
+/// read.
 const EXPANDED: f64 = 0.4;
 
 /// Maximum number of rows of a unit.

@@ -25,10 +25,12 @@ pub(crate) struct PruneArguments {
     /// A Hugging Face folder or name, of which all linear weights except a head are pruned; or a safetensors file, or the index
     /// of a sharded one (model.safetensors.index.json), of any model.
     pub(crate) weights: PathBuf,
-    /// The pattern, as in 'shfl-bw(vector=32)'; none with --sparsity 0.
+    /// Pattern: unstructured, balanced(block=32), n-of-m(2,4), shfl-bw(vector=32), vector-wise(vector=32), block-wise(block=32)
+    /// or hinm(vector=32,keep=2,of=4); none with --sparsity 0.
     #[arg(long)]
     pub(crate) pattern: Option<Pattern>,
-    /// Share of zeros; n-of-m fixes its own. With 0, weights are only rounded (see --values).
+    /// Sparsity: the share of weights set to zero, 0.75 for 75 %; n-of-m fixes its own. With 0, weights are only quantized (see
+    /// --values).
     #[arg(long)]
     pub(crate) sparsity: Option<f64>,
     /// The file, or the folder, to write; a folder for a sharded file of dense tensors.
@@ -107,7 +109,7 @@ pub(crate) struct CalibrationArguments {
     /// Train the kept weights of every block for this many steps toward the dense block's output.
     #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "calibrate")]
     pub(crate) reconstruct: usize,
-    /// Round weights to 8 or 4 bits (w8a8, w4a8), each compensating for those before it.
+    /// Quantize weights to 8 or 4 bits (w8a8, w4a8) with GPTQ: each weight compensates for the rounding errors of those before it.
     #[arg(long, value_enum, requires = "calibrate", hide_possible_values = true)]
     pub(crate) values: Option<Values>,
 }

@@ -5,15 +5,17 @@ use burn_sparse_run::sweep::{Method, Shard};
 use clap::Args;
 
 use crate::args::{Patterns, batch, latency, method, patterns, speedup};
+use crate::recipes;
 
 #[derive(Debug, Args)]
+#[command(after_help = recipes::list())]
 pub(crate) struct SweepArguments {
     /// The recipe: a file, a built-in name such as mnist-mlp-shfl-bw, or a checkpoint that carries one. Default: quickstart.
     pub(crate) recipe: Option<PathBuf>,
     /// Patterns, separated by commas: 'unstructured,shfl-bw(vector=32),balanced(block=32)'.
     #[arg(long, value_parser = patterns)]
     pub(crate) patterns: Patterns,
-    /// Shares of zeros, separated by commas.
+    /// Sparsities, separated by commas: shares of weights set to zero.
     #[arg(long, value_delimiter = ',', default_value = "0.75,0.9")]
     pub(crate) sparsities: Vec<f64>,
     /// Methods, each a name and the keys that differ from the recipe:
@@ -47,10 +49,11 @@ pub(crate) struct SweepArguments {
     /// Number of samples of the batch that --budget or --speedup is for.
     #[arg(long, default_value_t = 1, value_parser = batch, conflicts_with = "sensitivity", requires = "per_weight")]
     pub(crate) batch: usize,
-    /// Device: flex (the CPU), or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
+    /// Device: flex or cpu, or, in builds with that feature, cuda:N, vulkan:N or wgpu:N.
     #[arg(long, default_value = "flex")]
     pub(crate) device: String,
-    /// Folder of the data sets [default: their caches; data that is missing is downloaded if it can be].
+    /// Folder of the data sets [default: the user's cache, into which MNIST, CIFAR-10, Multi30k and Tiny Shakespeare are
+    /// downloaded].
     #[arg(long, env = "BURN_SPARSE_DATA")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Folder of the sweep [default: sweeps/NAME]; finished runs are not trained again.
