@@ -23,6 +23,12 @@ fn runs_of_pretrained_models_resume_to_the_bit_and_leave_a_folder_that_runs() {
         assert_eq!(losses, parts);
         let bytes = |run: &str| fs::read(place.run(run).checkpoint()).unwrap();
         assert!(bytes("whole") == bytes("cut"), "checkpoints differ");
+        let checkpoint = Checkpoint::read(place.run("whole").checkpoint()).unwrap();
+        let results: serde_json::Value =
+            serde_json::from_str(checkpoint.provenance().results().unwrap()).unwrap();
+        let calibration = &results["calibration"];
+        assert_eq!((&calibration["samples"], &calibration["damp"]), (&4.into(), &0.1.into()));
+        assert_eq!(calibration["hash"].as_str().unwrap().len(), 64);
         assert_eq!(whole.metric, cut.metric);
         assert!(whole.dense_metric.is_some(), "the dense model is evaluated before it is pruned");
         let packed = whole.layers.iter().filter(|layer| layer.sparsity > 0.0);

@@ -5,6 +5,7 @@ use burn::tensor::Device;
 use burn_sparse::checkpoint::{Checkpoint, Format, Provenance};
 use burn_sparse::measure::{LayerReport, layers};
 use burn_sparse::train::Pruned;
+use serde_json::Value;
 
 use super::folder::fail;
 use super::results::Results;
@@ -86,7 +87,7 @@ impl<T: Task> Session<'_, T> {
             metric: trained.metric.clone(),
             output_difference: f64::from(difference),
             sparsity: trained.sparsity,
-            calibration: folder.calibration_record(),
+            calibration: folder.calibration_record().map(without_times),
         };
         let provenance = provenance.with_results(results.to_json());
         checkpoint.with_provenance(provenance).write(&unproven, Format::Packed)?;
@@ -101,6 +102,23 @@ impl<T: Task> Session<'_, T> {
     fn outputs(&self, model: &T::Model, device: &Device) -> Vec<f32> {
         self.task.outputs(self.data, model, COMPARED, device)
     }
+}
+
+/// Removes the times of a record: a checkpoint does not depend on how fast its run was.
+fn without_times(mut record: Value) -> Value {
+    let mut remove = |part: &mut Value| {
+        part.as_object_mut().map(|part| part.remove("seconds"));
+    };
+    remove(&mut record);
+    for list in ["weights", "blocks"] {
+        record
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+            .for_each(&mut remove);
+    }
+    record
 }
 
 /// Returns the largest difference of two slices; NaN if it is undefined.

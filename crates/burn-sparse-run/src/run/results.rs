@@ -19,7 +19,7 @@ pub struct Results {
     /// Share of zeros of the pruned weights.
     #[serde(default)]
     pub sparsity: f64,
-    /// Record of the calibration, a [`CalibrationRecord`](crate::CalibrationRecord) in JSON; `None` without one.
+    /// Record of the calibration, a [`CalibrationRecord`](crate::CalibrationRecord) in JSON without times; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Value>,
 }
