@@ -3,9 +3,10 @@
 use burn::module::Module;
 use burn::nn::{LinearConfig, PaddingConfig2d};
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibrateError, Whole};
+use burn_sparse::calibrate::{Blocks, CalibrateConfig, CalibrateError, Saliency, Whole};
 use burn_sparse::nn::conv::{Conv2d, Conv2dConfig};
 use burn_sparse::nn::{Linear, Lstm, LstmConfig};
+use burn_sparse::pattern::Distribution as Spread;
 use burn_sparse::pattern::format::Integers;
 use burn_sparse::prelude::*;
 use burn_sparse_tests::calibration::{
@@ -69,6 +70,50 @@ fn a_packed_layer_that_is_not_planned_runs_while_others_are_recorded() {
     let x = Tensor::random([2, 8, 9, 9], Distribution::Default, &device);
     let found = first.calibrate(&model, &blocks, vec![x], &CalibrateConfig::new(), |_| ()).unwrap();
     assert_eq!(found.weights().len(), 1);
+}
+
+/// Returns the model with the weights of a layer multiplied, those of its first 12 inputs by `first`, the others by `others`.
+fn scaled(mut model: Stack, layer: usize, first: f32, others: f32) -> Stack {
+    let layer = &mut model.layers[layer];
+    layer.weight = layer.weight.clone().map(|weight| {
+        let part = |from: usize| weight.clone().narrow(0, from, 12);
+        Tensor::cat(vec![part(0) * first, part(12) * others], 0)
+    });
+    model
+}
+
+#[test]
+fn one_threshold_prunes_layers_that_lose_least_most() {
+    let x = tokens(256, 24);
+    let sparsities = |model: &Stack, pattern: &str, score: Saliency| -> Vec<f64> {
+        let rule = rule(pattern, 0.5).with_distribution(Spread::Global).with_cap(0.9);
+        let config = CalibrateConfig::new().with_score(score);
+        let plan = plan(model, &rule);
+        let found = plan.calibrate(model, &LayerByLayer, vec![x.clone()], &config, |_| ()).unwrap();
+        let sparsities = found.weights().iter().map(|weight| weight.sparsity).collect();
+        let pruned = found.attach(model.clone()).unwrap().finish().unwrap();
+        assert!((pruned.sparsity() - 0.5).abs() < 0.03, "{pattern}: {}", pruned.sparsity());
+        sparsities
+    };
+    for pattern in
+        ["unstructured", "balanced(block=12)", "shfl-bw(vector=4)", "vector-wise(vector=4)"]
+    {
+        // Half of the weights of the second layer hardly matter.
+        let model = scaled(stack(), 1, 1e-3, 1.0);
+        for score in [Saliency::Magnitude, Saliency::Wanda, Saliency::Obs] {
+            let found = sparsities(&model, pattern, score);
+            let what = format!("{pattern} {score:?} {found:?}");
+            assert!(found[1] > found[0] + 0.05 && found[1] > found[2] + 0.05, "{what}");
+            assert!(found.iter().all(|sparsity| *sparsity <= 0.92), "{what}");
+        }
+        // Scores are relative to a layer's outputs, magnitudes are not.
+        let large = scaled(model.clone(), 2, 100.0, 100.0);
+        for score in [Saliency::Wanda, Saliency::Obs] {
+            assert_eq!(sparsities(&large, pattern, score), sparsities(&model, pattern, score));
+        }
+        let by_magnitude = |model: &Stack| sparsities(model, pattern, Saliency::Magnitude)[2];
+        assert!(by_magnitude(&large) < by_magnitude(&model) - 0.1, "{pattern}");
+    }
 }
 
 #[test]

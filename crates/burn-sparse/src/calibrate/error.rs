@@ -32,14 +32,6 @@ pub enum CalibrateError {
         /// Last step of the ramp.
         end: usize,
     },
-    /// A threshold shared by several layers.
-    #[error(
-        "parameter {name}: distribution \"global\" needs the scores of all layers before the first is pruned"
-    )]
-    Global {
-        /// Path of the parameter.
-        name: String,
-    },
     /// A layer whose inputs cannot be recorded.
     #[error(
         "parameter {name}: its inputs cannot be recorded; expected a Linear layer, or a convolution with one group, of \

@@ -29,6 +29,7 @@ mod saliency;
 mod sequence;
 mod sites;
 mod sweep;
+mod threshold;
 mod unfold;
 mod walk;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use burn::module::Module;
+use burn_sparse_pattern::RowOrder;
 use burn_sparse_pattern::format::View;
-use burn_sparse_pattern::{Distribution, RowOrder};
 use faer::Mat;
 
 use super::calibrated::set_values;
@@ -35,12 +35,14 @@ impl Plan {
     /// Memory: the states of all batches between two blocks, `H` of one input, those inputs of the dense block, and two copies
     /// of the model.
     ///
+    /// With a global distribution, one threshold on the scores in the dense model, relative to the energy of each layer's outputs
+    /// unless they are magnitudes, gives every weight of a rule its sparsity; all blocks run once more for it.
+    ///
     /// The plan must prune before the first step, without a ramp. `model` must not be under autodiff: use `model.valid()`.
     /// `on_step` is called after each weight, and after each block that is reconstructed.
     ///
     /// # Errors
-    /// Returns an error before anything is pruned when the configuration is out of range, a weight has a ramp or a global
-    /// distribution, there are no batches, or a planned weight is in two blocks, in a layer whose inputs cannot be recorded, or
+    /// Returns an error before anything is pruned when the configuration is out of range, a weight has a ramp, there are no batches, or a planned weight is in two blocks, in a layer whose inputs cannot be recorded, or
     /// in a convolution that would be rounded to integers; later when inputs or weights are not finite, or a block to be
     /// reconstructed has no features.
     pub fn calibrate<M: Module, B: Blocks<M>>(
@@ -55,6 +57,7 @@ impl Plan {
         refuse_other_shapes(self, model)?;
         let first = batches.first().ok_or(CalibrateError::NoInputs)?;
         let sites = sites(self, model, blocks, first)?;
+        let plan = self.with_thresholds(model, blocks, &batches, &sites, config)?;
         let mut walk = Walk {
             blocks,
             config,
@@ -75,7 +78,7 @@ impl Plan {
         for (block, sites) in sites.iter().enumerate() {
             for (at, site) in sites.iter().enumerate() {
                 let gram = walk.record(block, &sites[at..]);
-                let values = self.prune_site(site, &gram, &walk, &mut found, &mut on_step)?;
+                let values = plan.prune_site(site, &gram, &walk, &mut found, &mut on_step)?;
                 walk.pruned = set_values(walk.pruned, &values);
                 found.values.extend(values);
             }
@@ -83,7 +86,7 @@ impl Plan {
                 sites.iter().flat_map(|site| site.weights.iter().copied()).collect();
             if config.reconstruct() > 0 && !indices.is_empty() {
                 let steps = config.reconstruct();
-                let done = reconstruct(self, block, &indices, steps, &mut walk, &mut found)?;
+                let done = reconstruct(&plan, block, &indices, steps, &mut walk, &mut found)?;
                 tracing::debug!(block, error = done.error, "reconstructed");
                 on_step(CalibrationStep::Block(&done));
                 found.blocks.push(done);
@@ -98,8 +101,7 @@ impl Plan {
     /// Checks what [`Self::calibrate`] can refuse without a model.
     ///
     /// # Errors
-    /// Returns an error when the configuration is out of range, a weight has a ramp or a global distribution, or a convolution
-    /// would be rounded to integers.
+    /// Returns an error when the configuration is out of range, a weight has a ramp, or a convolution would be rounded to integers.
     pub fn check_calibration(&self, config: &CalibrateConfig) -> Result<(), CalibrateError> {
         config.validate()?;
         self.refuse_ramps()?;
@@ -123,9 +125,6 @@ impl Plan {
             if end > 0 {
                 return Err(CalibrateError::Ramp { name, end });
             }
-            if weight.distribution == Distribution::Global {
-                return Err(CalibrateError::Global { name });
-            }
         }
         Ok(())
     }
@@ -143,6 +142,12 @@ impl Plan {
         // Only a repaired bias absorbs the means of the inputs.
         let moments = gram.moments(site.bias && walk.config.repair());
         let damped = self.factor(site, &moments, walk.config)?;
+        if damped.damp > walk.config.damp() {
+            for &index in &site.weights {
+                let name = &self.weights[index].name;
+                tracing::warn!(name, damp = damped.damp, "H is singular: more damping");
+            }
+        }
         let mut shared = started.elapsed().as_secs_f64();
         let mut values = BTreeMap::new();
         for &index in &site.weights {
@@ -177,7 +182,7 @@ impl Plan {
         Ok(values)
     }
 
-    fn factor(
+    pub(super) fn factor(
         &self,
         site: &Site,
         moments: &Moments,
@@ -189,17 +194,10 @@ impl Plan {
             let name = self.weights[site.weights[0]].name.clone();
             return Err(CalibrateError::NotFinite { name });
         }
-        let damped = Damped::new(&moments.second, config.damp(), threads());
-        if damped.damp > config.damp() {
-            for &index in &site.weights {
-                let name = &self.weights[index].name;
-                tracing::warn!(name, damp = damped.damp, "H is singular: more damping");
-            }
-        }
-        Ok(damped)
+        Ok(Damped::new(&moments.second, config.damp(), threads()))
     }
 
-    fn task<'a, M: Module, B: Blocks<M>>(
+    pub(super) fn task<'a, M: Module, B: Blocks<M>>(
         &self,
         planned: &PlannedWeight,
         walk: &Walk<'a, M, B>,
