@@ -2,8 +2,6 @@ use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use crate::CalibrationRecord;
-use crate::recipe::Recipe;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn_sparse::calibrate::CalibratedWeight;
@@ -12,6 +10,8 @@ use serde_json::Value;
 
 use super::state::{Best, State};
 use super::{Phase, RunError};
+use crate::CalibrationRecord;
+use crate::recipe::Recipe;
 
 /// File of the dense model that pruning is distilled from.
 pub(super) const TEACHER: &str = "teacher.bpk";
@@ -157,10 +157,9 @@ impl RunFolder {
         // A run that was killed before it wrote its recipe may have left this file, and its lock. Before the lock, which would
         // make the folder look like ours the next time.
         if !self.lock_file().exists() && !self.is_begun() {
-            let others = [CALIBRATION, TEACHER, EPOCHS, RESULTS].map(|file| self.path.join(file));
-            let mut own = others.iter().chain([&self.initial_file()]).cloned().collect::<Vec<_>>();
-            own.retain(|file| file.exists());
-            if let Some(file) = own.first() {
+            let written = [CALIBRATION, TEACHER, EPOCHS, RESULTS].map(|file| self.path.join(file));
+            let initial = self.initial_file();
+            if let Some(file) = written.iter().chain([&initial]).find(|file| file.exists()) {
                 return Err(fail(file, OVERWRITES));
             }
         }
