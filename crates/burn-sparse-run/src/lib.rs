@@ -42,7 +42,7 @@ pub use classification::Classification;
 pub(crate) use constant::constant;
 pub use metric::Metric;
 pub(crate) use scalar::{scalar, values};
-pub use task::{Loss, OneShot, Samples, Task, Teacher};
+pub use task::{CalibratedPruning, Loss, Samples, Task, Teacher};
 pub use task_error::TaskError;
 pub use tasks::{
     CausalLmTask, Cifar10Task, EmbeddingData, ImageTask, LanguageData, LstmLmTask,

@@ -19,7 +19,7 @@ const CALIBRATION_BATCH: usize = 64;
 
 /// Pruning in one shot, by the inputs that layers get from samples.
 #[derive(Debug, Clone, Copy)]
-pub struct OneShot<'a> {
+pub struct CalibratedPruning<'a> {
     /// Indices of training samples.
     pub samples: &'a [usize],
     /// Plan of the pruning.
@@ -143,11 +143,11 @@ pub trait Task {
         &self,
         model: &Self::Model,
         data: &Self::Data,
-        pruning: OneShot<'_>,
+        pruning: CalibratedPruning<'_>,
         on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
-        let OneShot { samples, plan, config } = pruning;
+        let CalibratedPruning { samples, plan, config } = pruning;
         let batches = samples.chunks(CALIBRATION_BATCH).map(<[usize]>::to_vec).collect();
         let forward = Whole::new(|model: &Self::Model, indices: &Vec<usize>| {
             self.loss(model, data, Samples { indices, draw: 0 }, None, device);

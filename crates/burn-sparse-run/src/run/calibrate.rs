@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::session::Session;
 use super::{Observer, RunError, RunFolder};
 use crate::recipe::Calibrate;
-use crate::{CalibrationRecord, OneShot, Task};
+use crate::{CalibratedPruning, CalibrationRecord, Task};
 
 impl<T: Task> Session<'_, T> {
     /// Prunes and repairs a model by the inputs that its layers get from training samples, on rank 0, and keeps the record in
@@ -50,7 +50,7 @@ impl<T: Task> Session<'_, T> {
         let (dense, device) = (model.valid(), self.device.clone().inner());
         let config = table.config();
         let mut on_step = |step: CalibrationStep<'_>| observer.calibrated(step);
-        let pruning = OneShot { samples: &samples, plan, config: &config };
+        let pruning = CalibratedPruning { samples: &samples, plan, config: &config };
         let found = self.task.calibrate(&dense, self.data, pruning, &mut on_step, &device)?;
         folder.save_calibration(&CalibrationRecord {
             config,

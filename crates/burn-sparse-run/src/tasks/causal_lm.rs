@@ -13,7 +13,7 @@ use crate::pretrained::{CalibrationTokens, Windows, perplexity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
-use crate::{Loss, Metric, OneShot, Samples, Task, Teacher, constant, values};
+use crate::{CalibratedPruning, Loss, Metric, Samples, Task, Teacher, constant, values};
 
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
 ///
@@ -166,11 +166,11 @@ impl Task for CausalLmTask {
         &self,
         model: &Llama,
         data: &LanguageData,
-        pruning: OneShot<'_>,
+        pruning: CalibratedPruning<'_>,
         on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
-        let OneShot { samples, plan, config } = pruning;
+        let CalibratedPruning { samples, plan, config } = pruning;
         let batch = |indices: &[usize]| {
             let (tokens, _) = self.batch(data, Samples { indices, draw: 0 }, device);
             model.embed(tokens)

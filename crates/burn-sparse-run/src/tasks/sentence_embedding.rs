@@ -15,7 +15,7 @@ use crate::pretrained::{CalibrationTokens, similarity};
 use crate::recipe::{DataConfig, Recipe};
 use crate::run_error::RunError;
 use crate::task_error::TaskError;
-use crate::{Loss, Metric, OneShot, Samples, Task, Teacher, constant, values};
+use crate::{CalibratedPruning, Loss, Metric, Samples, Task, Teacher, constant, values};
 
 /// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
 ///
@@ -204,11 +204,11 @@ impl Task for SentenceEmbeddingTask {
         &self,
         model: &Bert,
         data: &EmbeddingData,
-        pruning: OneShot<'_>,
+        pruning: CalibratedPruning<'_>,
         on_step: &mut dyn FnMut(CalibrationStep<'_>),
         device: &Device,
     ) -> Result<Calibrated, CalibrateError> {
-        let OneShot { samples, plan, config } = pruning;
+        let CalibratedPruning { samples, plan, config } = pruning;
         let tokens = self.calibration_tokens(data, samples, device);
         let batches = tokens.batches.into_iter().map(|tokens| model.features(tokens)).collect();
         plan.calibrate(model, &BertBlocks, batches, config, on_step)
