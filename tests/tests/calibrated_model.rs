@@ -83,7 +83,7 @@ fn scaled(mut model: Stack, layer: usize, first: f32, others: f32) -> Stack {
 }
 
 #[test]
-fn one_threshold_prunes_layers_that_lose_least_most() {
+fn one_threshold_prunes_a_layer_more_if_some_of_its_weights_hardly_matter() {
     let x = tokens(256, 24);
     let sparsities = |model: &Stack, pattern: &str, score: Saliency| -> Vec<f64> {
         let rule = rule(pattern, 0.5).with_distribution(Spread::Global).with_cap(0.9);
@@ -102,8 +102,9 @@ fn one_threshold_prunes_layers_that_lose_least_most() {
         let model = scaled(stack(), 1, 1e-3, 1.0);
         for score in [Saliency::Magnitude, Saliency::Wanda, Saliency::Obs] {
             let found = sparsities(&model, pattern, score);
-            let what = format!("{pattern} {score:?} {found:?}");
-            assert!(found[1] > found[0] + 0.05 && found[1] > found[2] + 0.05, "{what}");
+            let before = sparsities(&stack(), pattern, score);
+            let what = format!("{pattern} {score:?} {found:?} {before:?}");
+            assert!(found[1] > before[1] + 0.05, "{what}");
             assert!(found.iter().all(|sparsity| *sparsity <= 0.92), "{what}");
         }
         // Scores are relative to a layer's outputs, magnitudes are not.

@@ -23,7 +23,10 @@ pub(super) struct Task<'a> {
     pub(super) weights: Mat<f64>,
     pub(super) bias: Option<Vec<f64>>,
     pub(super) pattern: Pattern,
+    /// Share of zeros; 0 keeps all weights.
     pub(super) sparsity: f64,
+    /// `true` if the weight will be stored packed, even if all of it is kept.
+    pub(super) packs: bool,
     pub(super) seed: u64,
     pub(super) config: &'a CalibrateConfig,
 }
@@ -61,8 +64,7 @@ impl Task<'_> {
         };
         let (weights, scales) = match self.config.values() {
             Some(integers) => {
-                let (weights, scales) =
-                    rounded(damped, &weights, mask, self.sparsity > 0.0, integers);
+                let (weights, scales) = rounded(damped, &weights, mask, self.packs, integers);
                 (weights, Some(scales))
             }
             None => (weights, None),
@@ -101,6 +103,10 @@ impl Task<'_> {
         damped: &Damped,
     ) -> Result<Projection, PatternError> {
         let (cols, rows) = (target.nrows(), target.ncols());
+        if self.sparsity == 0.0 {
+            let row_order = self.pattern.has_row_order().then(|| RowOrder::identity(rows));
+            return Ok(Projection { mask: Mask::full(rows, cols)?, row_order });
+        }
         let mut scores = self.config.score().scores(target, damped, &moments.second);
         if self.config.score() == Saliency::Wanda && self.pattern == (Pattern::Unstructured {}) {
             rank_within_rows(&mut scores, cols);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use burn::module::Module;
-use burn_sparse_pattern::RowOrder;
 use burn_sparse_pattern::format::View;
+use burn_sparse_pattern::{Distribution, RowOrder};
 use faer::Mat;
 
 use super::calibrated::set_values;
@@ -214,6 +214,7 @@ impl Plan {
             bias: bias.map(|bias| bias.into_iter().map(f64::from).collect()),
             pattern: planned.pattern,
             sparsity: planned.schedule.target,
+            packs: planned.schedule.target > 0.0 || planned.distribution == Distribution::Global,
             seed: self.seed,
             config: walk.config,
         }

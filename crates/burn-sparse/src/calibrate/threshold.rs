@@ -61,7 +61,7 @@ impl Plan {
     }
 }
 
-/// Sets the sparsity of a weight to the one nearest to `share` that its pattern can reach.
+/// Sets the sparsity of a weight to the one nearest to `share` that its pattern can reach; 0 if that is to drop nothing.
 fn set_sparsity(weight: &mut PlannedWeight, share: f64) -> Result<(), CalibrateError> {
     let (rows, cols, pattern) = (weight.view.rows(), weight.view.cols(), weight.pattern);
     let share = match pattern {
@@ -72,7 +72,6 @@ fn set_sparsity(weight: &mut PlannedWeight, share: f64) -> Result<(), CalibrateE
     let name = weight.name.clone();
     let fail = |source| CalibrateError::Pattern { name: name.clone(), source };
     weight.schedule.target = pattern.nearest_sparsity(rows, cols, share).map_err(fail)?;
-    weight.zeros = pattern.target_zeros(rows, cols, weight.schedule.target).map_err(fail)?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::{Module, ParamId};
-use burn_sparse_pattern::Pattern;
+use burn_sparse_pattern::{Distribution, Pattern};
 use serde::{Deserialize, Serialize};
 
 use super::distribute::distribute;
@@ -141,7 +141,7 @@ impl Plan {
     pub fn keeping_all(mut self) -> Self {
         for weight in &mut self.weights {
             (weight.pattern, weight.zeros) = (Pattern::Unstructured {}, 0);
-            weight.schedule.target = 0.0;
+            (weight.schedule.target, weight.distribution) = (0.0, Distribution::Uniform);
         }
         self
     }
