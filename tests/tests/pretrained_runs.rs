@@ -151,21 +151,26 @@ fn a_run_never_overwrites_a_model_that_is_there_already() {
 
 #[test]
 fn what_calibration_cannot_follow_is_refused_before_a_run_begins() {
-    for (config, keys, sets, words) in [
-        (BERT, EMBEDDING, "prune.end=\"1 epochs\"", ["calibrate", "ramp"]),
-        (BERT, EMBEDDING, "prune.distribution=\"global\"", ["calibrate", "global"]),
-    ] {
-        let place = Place::new(config);
-        let keys = format!("{keys}\n[calibrate]\nsamples = 4");
-        let sets = [sets, "train.dense_epochs=1"];
-        let sets: Vec<&str> = match sets[0].contains("end") {
-            true => sets.to_vec(),
-            false => [&sets[..], &["prune.end=\"0 steps\""]].concat(),
-        };
-        let error = place.train(&place.recipe(&keys, &sets), "run", 1).unwrap_err();
-        assert!(words.iter().all(|word| error.contains(word)), "{error}");
-        assert!(!place.run("run").is_begun());
-    }
+    let place = Place::new(BERT);
+    let keys = format!("{EMBEDDING}\n[calibrate]\nsamples = 4");
+    let recipe = place.recipe(&keys, &["prune.end=\"1 epochs\"", "train.dense_epochs=1"]);
+    let error = place.train(&recipe, "run", 1).unwrap_err();
+    assert!(error.contains("calibrate") && error.contains("ramp"), "{error}");
+    assert!(!place.run("run").is_begun());
+}
+
+#[test]
+fn runs_calibrated_with_one_threshold_resume_to_the_bit() {
+    let place = Place::new(BERT);
+    let keys = format!("{EMBEDDING}\n[calibrate]\nsamples = 4");
+    let recipe = place.recipe(&keys, &["prune.end=\"0 steps\"", "prune.distribution=\"global\""]);
+    let (whole, losses) = place.train(&recipe, "whole", usize::MAX).unwrap();
+    let (_, parts) = place.train(&recipe, "cut", 1).unwrap();
+    assert_eq!(losses, parts);
+    let bytes = |run: &str| fs::read(place.run(run).checkpoint()).unwrap();
+    assert!(bytes("whole") == bytes("cut"), "checkpoints differ");
+    let sparsities: Vec<f64> = whole.layers.iter().map(|layer| layer.sparsity).collect();
+    assert!(sparsities.iter().any(|sparsity| *sparsity != sparsities[0]), "{sparsities:?}");
 }
 
 #[test]
