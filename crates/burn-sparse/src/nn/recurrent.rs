@@ -146,6 +146,12 @@ impl Lstm {
         let input = if self.batch_first { input.swap_dims(0, 1) } else { input };
         let [steps, batch, _] = input.dims();
         let state = state.unwrap_or_else(|| self.zeros(batch, &input.device()));
+        if steps == 0 {
+            // Burn's product of no rows reads memory that is not its own.
+            let [_, d_hidden] = state.hidden.dims();
+            let shape = if self.batch_first { [batch, 0, d_hidden] } else { [0, batch, d_hidden] };
+            return (Tensor::zeros(shape, &input.device()), state);
+        }
         let cell = self.cell();
         // One product serves all steps. With autodiff and one operator per step, its gradient would be filled again at every
         // step, so then every step has its own product.
@@ -174,10 +180,6 @@ impl Lstm {
         mut state: LstmState<2>,
         mut step: impl FnMut(usize, LstmState<2>) -> LstmState<2>,
     ) -> (Tensor<3>, LstmState<2>) {
-        if steps == 0 {
-            let [batch, d_hidden] = state.hidden.dims();
-            return (Tensor::zeros([0, batch, d_hidden], &state.hidden.device()), state);
-        }
         let mut outputs = Vec::with_capacity(steps);
         for at in 0..steps {
             state = step(if self.reverse { steps - 1 - at } else { at }, state);
