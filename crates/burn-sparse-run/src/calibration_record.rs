@@ -11,9 +11,9 @@ pub struct CalibrationRecord {
     pub samples: usize,
     /// SHA-256 of the samples, in hexadecimal: of their tokens, or, for a data set that is always the same, of their indices.
     pub hash: String,
-    /// What was done to each weight, in the order of the forward pass.
+    /// Results of the weights, in the order of the forward pass.
     pub weights: Vec<CalibratedWeight>,
-    /// Reconstructed blocks, in the order of the forward pass.
+    /// Results of the reconstructed blocks, in the order of the forward pass.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<CalibratedBlock>,
     /// Time for the whole model, in seconds.

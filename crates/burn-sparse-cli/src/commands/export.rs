@@ -66,7 +66,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     output::text(&format!("{out}: {tensors} tensors, {bytes} bytes"))
 }
 
-/// What was written.
+/// Report on an export.
 #[derive(Serialize)]
 struct Written {
     out: String,

@@ -51,7 +51,7 @@ pub struct PrunedFolder {
     pub checkpoint: Checkpoint,
     /// Pruned matrices, by name.
     pub matrices: Vec<PrunedMatrix>,
-    /// What calibration did; `None` without one.
+    /// Record of the calibration; `None` without one.
     pub calibration: Option<CalibrationRecord>,
 }
 
@@ -66,14 +66,9 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// A folder that runs packed.
+    /// Writes a packed checkpoint.
     pub fn packed(folder: &'a Path) -> Self {
         Self { folder, dense: false }
-    }
-
-    /// A folder of dense weights, which other programs read.
-    pub fn dense(folder: &'a Path) -> Self {
-        Self { folder, dense: true }
     }
 }
 

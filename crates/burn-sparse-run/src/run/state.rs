@@ -13,7 +13,7 @@ pub(super) struct State {
     pub(super) step: usize,
     /// Sum of the losses of those steps.
     pub(super) loss: f64,
-    /// What earlier sessions did in the current epoch.
+    /// Mask updates and time of earlier sessions in the current epoch.
     #[serde(default)]
     pub(super) part: EpochPart,
     /// Metric of the dense model: at the end of the dense phase, or as it was pretrained; `None` without either.

@@ -73,7 +73,7 @@ pub fn dense_layers<M: Module>(model: &M) -> Vec<LayerReport> {
     views.map(report).collect()
 }
 
-/// What is reported as the kernel of a matrix that is not packed.
+/// Kernel that is reported for a matrix that is not packed.
 const NOT_PRUNED: &str = "dense, because it is not pruned";
 
 fn report(name: &str, view: &View, entry: &Entry, run: Option<&Dispatched>) -> LayerReport {

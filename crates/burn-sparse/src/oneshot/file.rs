@@ -39,8 +39,7 @@ pub fn prune_file(
     match (&input.index, input.shards.as_slice()) {
         (None, [shard]) => write_shard(shard, output, &mut treatments, task, &mut report)?,
         (index, shards) => {
-            let mut outputs: Vec<PathBuf> =
-                shards.iter().map(|s| within(output, &s.path)).collect();
+            let outputs: Vec<PathBuf> = shards.iter().map(|s| within(output, &s.path)).collect();
             let of_index = within(output, &input.path);
             if let Some(path) = outputs.iter().chain([&of_index]).find(|path| path.exists()) {
                 return Err(OneShotError::Exists { path: path.clone() });
@@ -60,7 +59,7 @@ pub fn prune_file(
                 });
             if let Err(error) = written {
                 // Some of the shards are no model.
-                outputs.drain(..).for_each(|path| drop(std::fs::remove_file(path)));
+                outputs.iter().for_each(|path| drop(std::fs::remove_file(path)));
                 return Err(error);
             }
         }

@@ -25,7 +25,7 @@ pub(super) struct Shard {
     pub(super) file: Safetensors<File>,
 }
 
-/// What is done to a tensor.
+/// Treatment of a tensor.
 pub(super) enum Treatment {
     /// It is not selected, or cannot be pruned.
     Copied,

@@ -94,7 +94,7 @@ pub(crate) struct CalibrationArguments {
     /// Tokens of a window of a language model [default: 256].
     #[arg(long, requires = "calibrate")]
     pub(crate) length: Option<usize>,
-    /// What ranks weights: magnitude, wanda or obs.
+    /// Score that ranks weights: magnitude, wanda or obs.
     #[arg(long, default_value = "obs", requires = "calibrate")]
     pub(crate) score: Saliency,
     /// Set the kept weights to their least-squares values.
