@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use support::{assert_refused, json, run};
+use support::{assert_refused, command, json, run};
 
 fn refused(device: &str, hints: &[&str]) {
     let output = run(Path::new("."), &["train", "--device", device]);
@@ -43,6 +43,19 @@ fn a_device_that_this_build_lacks_is_one_clear_error() {
 #[cfg(feature = "cuda")]
 fn a_gpu_past_the_last_is_one_clear_error() {
     refused("cuda:99", &[]);
+}
+
+#[test]
+fn an_instruction_set_that_the_cpu_lacks_is_ignored_with_a_warning() {
+    let bench = ["bench", "--shape", "64x64", "--pattern", "balanced(block=32)", "--batch", "1"];
+    for (set, warned) in [("avx3", true), ("scalar", false), ("", false)] {
+        let output =
+            command(Path::new(".")).args(bench).env("BURN_SPARSE_ISA", set).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let warning = stderr.contains("ignored BURN_SPARSE_ISA") && stderr.contains("scalar");
+        assert_eq!(warning, warned, "{set}: {stderr}");
+    }
 }
 
 #[test]

@@ -79,12 +79,12 @@ def main():
             times.setdefault(cell, {}).setdefault(name, []).append(value)
 
         for _ in range(arguments.rounds):
-            for folder in arguments.packed:
-                command = [*shlex.split(arguments.ours), str(arguments.dense), str(folder)]
-                ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-                for cell, found in ours.items():
-                    add(cell, "burn_sparse_dense", found["dense_ms"])
-                    add(cell, f"burn_sparse_{folder.name.split('.')[0]}", found["packed_ms"])
+            command = [*shlex.split(arguments.ours), str(arguments.dense), *map(str, arguments.packed)]
+            ours = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+            for cell, (dense, *packed) in ours.items():
+                add(cell, "burn_sparse_dense", dense["ms"])
+                for folder, found in zip(arguments.packed, packed, strict=True):
+                    add(cell, f"burn_sparse_{folder.name.split('.')[0]}", found["ms"])
             for batch, length in CELLS:
                 cell = f"{batch}x{length}"
                 ids = np.arange(batch * length).reshape(batch, length) * 37 % 30000

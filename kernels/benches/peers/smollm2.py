@@ -138,11 +138,11 @@ def main():
                 rates.setdefault(name, {}).setdefault(cell, []).append(rate)
 
         for _ in range(arguments.rounds):
-            for folder in arguments.packed:
-                ours = answer([*shlex.split(arguments.ours), str(arguments.dense), str(folder)])
-                for name, path, side in (("dense", arguments.dense, "dense"), (folder.name, folder, "packed")):
-                    both = (ours[cell][f"{side}_tokens_per_second"] for cell in ("prefill", "decode"))
-                    add(f"burn_sparse_{name}", path / "model.safetensors", *both)
+            folders = {"dense": arguments.dense} | {folder.name: folder for folder in arguments.packed}
+            ours = answer([*shlex.split(arguments.ours), *map(str, folders.values())])
+            for at, (name, path) in enumerate(folders.items()):
+                both = (ours[cell][at]["tokens_per_second"] for cell in ("prefill", "decode"))
+                add(f"burn_sparse_{name}", path / "model.safetensors", *both)
             for kind, path in models.items():
                 # Node's pool would start llama.cpp's threads from another of its own at every token, at a third of the speed.
                 node = ["env", "UV_THREADPOOL_SIZE=1", "node", str(script)]

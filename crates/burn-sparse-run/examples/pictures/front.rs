@@ -125,7 +125,7 @@ pub(crate) fn front(
     ];
     let axes = Axes {
         title: "MiniLM, 32 sentences of 128 tokens",
-        setting: "Spearman, STS-B test (up is better)",
+        setting: "Spearman, STS-B test (best at the top)",
         below: minilm.about.below(),
         left: 60.0,
         times: &[75.0, 100.0, 150.0, 200.0, 300.0],
@@ -176,7 +176,7 @@ fn decoder(svg: &mut String, smollm2: &SmolLm2, theme: &Theme) -> Result<(), Str
     ];
     let axes = Axes {
         title: "SmolLM2-135M, generating a token",
-        setting: "perplexity, WikiText-2 (up is better)",
+        setting: "perplexity, WikiText-2 (best at the top)",
         below: smollm2.about.below(),
         left: 540.0,
         times: &[2.5, 5.0, 10.0, 20.0],

@@ -11,27 +11,35 @@ const SAMPLE_SECONDS: f64 = 2e-3;
 ///
 /// Every run is called with a number of repetitions, at least `least`, and must wait for their completion.
 pub fn alternate<const N: usize>(least: usize, runs: [&dyn Fn(usize); N]) -> [f64; N] {
+    let medians = alternate_all(least, &runs);
+    std::array::from_fn(|at| medians[at])
+}
+
+/// [`alternate`] for a number of runs that is not known when compiling.
+pub fn alternate_all(least: usize, runs: &[&dyn Fn(usize)]) -> Vec<f64> {
     let sample = |run: &dyn Fn(usize), repeats: usize| {
         let started = Instant::now();
         run(repeats);
         started.elapsed().as_secs_f64() / repeats as f64
     };
-    let repeats = runs.map(|run| {
+    let repeats = runs.iter().map(|run| {
         // The first pass may also upload or compile.
         let seconds = sample(run, least).min(sample(run, least));
         ((SAMPLE_SECONDS / seconds).ceil() as usize).clamp(least, least.max(10_000))
     });
-    let mut times = [const { Vec::new() }; N];
+    let repeats: Vec<usize> = repeats.collect();
+    let mut times = vec![Vec::with_capacity(SAMPLES); runs.len()];
     for round in 0..=SAMPLES {
-        for (at, run) in runs.iter().enumerate() {
-            let seconds = sample(run, repeats[at]);
+        for ((run, &repeats), times) in runs.iter().zip(&repeats).zip(&mut times) {
+            let seconds = sample(run, repeats);
             if round > 0 {
-                times[at].push(seconds);
+                times.push(seconds);
             }
         }
     }
-    times.map(|mut times| {
+    let medians = times.into_iter().map(|mut times| {
         times.sort_by(f64::total_cmp);
         times[SAMPLES / 2]
-    })
+    });
+    medians.collect()
 }

@@ -10,7 +10,7 @@ mod layers;
 pub mod plot;
 mod training;
 
-pub use alternate::alternate;
+pub use alternate::{alternate, alternate_all};
 pub use bench::Bench;
 pub use bench_row::{BenchError, BenchRow};
 pub use burn_sparse_kernels::Predicted;

@@ -211,13 +211,17 @@ impl Isa {
     }
 
     /// Returns the best set of this CPU. `BURN_SPARSE_ISA` (`avx512`, `avx2`, `neon`, `simd128`, `scalar`) may select a lesser
-    /// one for comparisons.
+    /// one for comparisons; a set that the CPU does not have is ignored with a warning.
     pub fn detect() -> Self {
         static ISA: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
         *ISA.get_or_init(|| {
-            let wanted = std::env::var("BURN_SPARSE_ISA").ok();
             let found = Self::available();
-            let named = found.iter().find(|isa| Some(isa.name()) == wanted.as_deref());
+            let wanted = std::env::var("BURN_SPARSE_ISA").unwrap_or_default();
+            let named = found.iter().find(|isa| isa.name() == wanted);
+            if named.is_none() && !wanted.is_empty() {
+                let supported: Vec<_> = found.iter().map(|isa| isa.name()).collect();
+                tracing::warn!(wanted, ?supported, "ignored BURN_SPARSE_ISA");
+            }
             *named.unwrap_or(&found[0])
         })
     }
