@@ -4,14 +4,15 @@
 use std::fs;
 use std::path::Path;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Int, Tensor};
 use burn_sparse::checkpoint::slots;
 use burn_sparse_models::huggingface::{
-    BertEmbedder, CausalLm, Folder, PretrainedError, Sampling, Weights,
+    BertEmbedder, CausalLm, Folder, ModelConfig, PretrainedError, Sampling, Weights,
 };
 use burn_sparse_models::{BertConfig, LlamaConfig};
 use burn_sparse_tests::pretrained::{
-    BERT, LLAMA, bert_tensors, folder, llama_tensors, noise, shard, tokenizer, write_tensors,
+    BERT, LLAMA, Tensors, bert_tensors, folder, llama_tensors, noise, shard, tokenizer,
+    write_tensors,
 };
 use safetensors::Dtype;
 use serde_json::{Value, json};
@@ -176,6 +177,9 @@ fn configurations_that_are_not_supported_are_refused_by_name() {
         (LLAMA, "num_key_value_heads", json!(3), ["num_key_value_heads", "3"]),
         (LLAMA, "hidden_size", json!(-1), ["hidden_size", "-1"]),
         (LLAMA, "vocab_size", Value::Null, ["vocab_size", "missing"]),
+        (BERT, "vocab_size", json!(300_000_000), ["vocab_size", "268435455"]),
+        (LLAMA, "partial_rotary_factor", json!(0.5), ["partial_rotary_factor", "0.5"]),
+        (LLAMA, "quantization_config", json!({"bits": 4}), ["quantization_config", "bits"]),
     ] {
         let mut keys: Value = serde_json::from_str(config).unwrap();
         keys[key] = value;
@@ -185,6 +189,22 @@ fn configurations_that_are_not_supported_are_refused_by_name() {
     }
     let folder = folder("{", &bert_tensors());
     assert_names(&Folder::open(folder.path()).unwrap_err().to_string(), &["config.json"]);
+}
+
+#[test]
+fn values_that_change_nothing_are_accepted() {
+    for (key, value) in [
+        ("rope_scaling", json!({"rope_type": "default"})),
+        ("rope_parameters", json!({"rope_type": "default", "rope_theta": 1e4, "factor": 1.0})),
+        ("partial_rotary_factor", json!(1.0)),
+        ("sliding_window", Value::Null),
+        ("attention_bias", json!(false)),
+    ] {
+        let mut keys: Value = serde_json::from_str(LLAMA).unwrap();
+        keys[key] = value;
+        let folder = folder(&keys.to_string(), &llama_tensors());
+        assert!(Folder::open(folder.path()).is_ok(), "{key}");
+    }
 }
 
 #[test]
@@ -229,19 +249,49 @@ fn every_matrix_is_a_linear_layer_that_can_be_packed() {
 }
 
 #[test]
-fn files_of_sentence_transformers_limit_the_length_and_must_ask_for_the_mean() {
+fn embeddings_are_pooled_and_scaled_as_sentence_transformers_does() {
     let folder = folder(BERT, &bert_tensors());
-    let whole = embedder(folder.path()).unwrap().embed(&["a b c d e"]).unwrap();
-    let limit = folder.path().join("sentence_bert_config.json");
-    fs::write(limit, r#"{"max_seq_length": 3}"#).unwrap();
-    let cut = embedder(folder.path()).unwrap().embed(&["a b c d e", "a b e"]).unwrap();
-    assert_ne!(cut[0], whole[0]);
-    assert!(cut[0].iter().zip(&cut[1]).all(|(a, b)| (a - b).abs() < 1e-6));
     fs::create_dir(folder.path().join("1_Pooling")).unwrap();
-    let pooling = r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#;
-    fs::write(folder.path().join("1_Pooling/config.json"), pooling).unwrap();
-    let error = embedder(folder.path()).unwrap_err();
-    assert_names(&error, &["1_Pooling", "pooling_mode_cls_token"]);
+    let write = |file: &str, content: Value| {
+        fs::write(folder.path().join(file), content.to_string()).unwrap();
+    };
+    let embed = || embedder(folder.path()).unwrap().embed(&["a b c"]).unwrap().concat();
+    let direction = |vector: &[f32]| -> Vec<f32> {
+        let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+        vector.iter().map(|value| value / length).collect()
+    };
+    let near = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
+    let opened = Folder::open(folder.path()).unwrap();
+    let ModelConfig::Bert(config) = opened.config() else { panic!("no BERT") };
+    let device = Device::flex();
+    let model = opened.load(config.init(&device), Weights::Packed).unwrap();
+    let tokens = Tensor::<2, Int>::from_data([[1, 2, 3]], &device);
+    let x = model.forward(tokens, None).into_data().try_into_vec::<f32>().unwrap();
+    let mean: Vec<f32> = (0..8).map(|at| (x[at] + x[8 + at] + x[16 + at]) / 3.0).collect();
+
+    let module = |class: &str, path: &str| json!({"type": format!("models.{class}"), "path": path});
+    let [transformer, pooling] = [module("Transformer", ""), module("Pooling", "1_Pooling")];
+    assert!(near(&embed(), &direction(&mean)));
+    write("modules.json", json!([transformer, pooling, module("Normalize", "2_Normalize")]));
+    for mean_of in [
+        json!({"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true}),
+        json!({"pooling_mode": "mean", "include_prompt": true}),
+        json!({"pooling_mode": ["mean"]}),
+    ] {
+        write("1_Pooling/config.json", mean_of);
+        assert!(near(&embed(), &direction(&mean)));
+    }
+    for first in [
+        json!({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}),
+        json!({"pooling_mode": "cls"}),
+    ] {
+        write("1_Pooling/config.json", first);
+        assert!(near(&embed(), &direction(&x[..8])));
+    }
+    write("modules.json", json!([transformer, pooling]));
+    assert!(near(&embed(), &x[..8]));
+    write("1_Pooling/config.json", json!({"pooling_mode": "mean"}));
+    assert!(near(&embed(), &mean));
 }
 
 #[test]
@@ -255,23 +305,118 @@ fn other_modules_poolings_and_prompts_of_sentence_transformers_are_refused_by_na
     for (file, content, words) in [
         ("modules.json", module("Dense", "2_Dense"), ["modules.json", "models.Dense"]),
         ("modules.json", module("Pooling", "pool"), ["modules.json", "pool"]),
+        ("modules.json", module("Transformer", "0_Transformer"), ["modules.json", "0_Transformer"]),
+        ("modules.json", json!({"0": "Transformer"}), ["modules.json", "list"]),
         (
             "config_sentence_transformers.json",
             json!({"default_prompt_name": "query"}),
             ["default_prompt_name", "query"],
         ),
-        ("1_Pooling/config.json", json!({"pooling_mode": "cls"}), ["1_Pooling", "cls"]),
+        ("1_Pooling/config.json", json!({"pooling_mode_max_tokens": true}), ["1_Pooling", "max"]),
+        ("1_Pooling/config.json", json!({"pooling_mode": "lasttoken"}), ["1_Pooling", "lasttoken"]),
         ("1_Pooling/config.json", json!({"pooling_mode": ["mean", "max"]}), ["1_Pooling", "max"]),
+        ("1_Pooling/config.json", json!({"pooling_mode": []}), ["1_Pooling", "[]"]),
+        (
+            "1_Pooling/config.json",
+            json!({"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": false}),
+            ["1_Pooling", "mean, cls"],
+        ),
+        ("1_Pooling/config.json", json!(["mean"]), ["1_Pooling", "object"]),
+        ("sentence_bert_config.json", json!({"max_seq_length": "128"}), ["max_seq_length", "128"]),
+        ("sentence_bert_config.json", json!({"do_lower_case": "yes"}), ["do_lower_case", "yes"]),
     ] {
         write(file, content);
         assert_names(&embedder(folder.path()).unwrap_err(), &words);
         fs::remove_file(folder.path().join(file)).unwrap();
     }
-    let modules = ["Transformer", "Normalize"].map(|class| module(class, "")[0].clone());
-    write("modules.json", json!([modules[0], module("Pooling", "1_Pooling")[0], modules[1]]));
-    write("config_sentence_transformers.json", json!({"default_prompt_name": null}));
-    write("1_Pooling/config.json", json!({"pooling_mode": "mean", "include_prompt": true}));
-    assert!(embedder(folder.path()).is_ok());
+}
+
+#[test]
+fn sentence_transformers_limit_the_length() {
+    let folder = folder(BERT, &bert_tensors());
+    let whole = embedder(folder.path()).unwrap().embed(&["a b c d e"]).unwrap();
+    let limit = folder.path().join("sentence_bert_config.json");
+    for three in ["3", "3.0"] {
+        fs::write(&limit, format!(r#"{{"max_seq_length": {three}}}"#)).unwrap();
+        let cut = embedder(folder.path()).unwrap().embed(&["a b c d e", "a b e"]).unwrap();
+        assert_ne!(cut[0], whole[0]);
+        assert!(cut[0].iter().zip(&cut[1]).all(|(a, b)| (a - b).abs() < 1e-6));
+    }
+}
+
+#[test]
+fn names_of_older_checkpoints_and_of_bare_models_are_understood() {
+    let tensors = bert_tensors();
+    let expected = embedder(folder(BERT, &tensors).path()).unwrap().embed(&["a b"]).unwrap();
+    let mut older: Tensors = tensors
+        .into_iter()
+        .map(|(name, tensor)| {
+            let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+            (format!("bert.{}", name.replace("LayerNorm.bias", "LayerNorm.beta")), tensor)
+        })
+        .collect();
+    older.extend([noise("cls.predictions.bias", vec![6])]);
+    let found = embedder(folder(BERT, &older).path()).unwrap().embed(&["a b"]).unwrap();
+    assert_eq!(found, expected);
+    let llama = llama_tensors();
+    let next = |tensors| {
+        language(folder(LLAMA, tensors).path()).unwrap().next_log_probabilities(&[1, 2]).unwrap()
+    };
+    let bare = llama.iter().map(|(name, tensor)| (name.replace("model.", ""), tensor.clone()));
+    assert_eq!(next(&bare.collect()), next(&llama));
+}
+
+#[test]
+fn tokens_at_both_ends_are_those_of_the_configuration_of_a_llama_tokenizer() {
+    let folder = folder(LLAMA, &llama_tensors());
+    let write = |content: Value| {
+        fs::write(folder.path().join("tokenizer_config.json"), content.to_string()).unwrap();
+    };
+    let encode = || language(folder.path()).unwrap().tokenizer().encode("a b").unwrap();
+    write(json!({"tokenizer_class": "LlamaTokenizer", "bos_token": "d"}));
+    assert_eq!(encode(), [1, 2]);
+    write(json!({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true, "bos_token": "d"}));
+    assert_eq!(encode(), [4, 1, 2]);
+    write(json!({"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": false,
+        "add_eos_token": true, "eos_token": {"content": "e"}}));
+    assert_eq!(encode(), [1, 2, 5]);
+    write(json!({"tokenizer_class": "GPT2Tokenizer", "add_bos_token": true, "bos_token": "d"}));
+    assert_eq!(encode(), [1, 2]);
+    write(json!({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true, "bos_token": "<s>"}));
+    assert_names(&language(folder.path()).unwrap_err(), &["tokenizer_config.json", "<s>"]);
+}
+
+#[test]
+fn a_token_that_the_model_has_no_weights_for_is_refused_where_a_text_has_it() {
+    let folder = folder(BERT, &bert_tensors());
+    let mut extended = tokenizer();
+    extended["added_tokens"] = json!([{"id": 6, "content": "<pad>", "single_word": false,
+        "lstrip": false, "rstrip": false, "normalized": false, "special": true}]);
+    fs::write(folder.path().join("tokenizer.json"), extended.to_string()).unwrap();
+    let model = embedder(folder.path()).unwrap();
+    assert!(model.embed(&["a b"]).is_ok());
+    assert_names(&model.embed(&["a <pad>"]).unwrap_err().to_string(), &["token 6", "has 6"]);
+}
+
+#[test]
+fn sizes_that_no_memory_could_hold_are_errors() {
+    let change = |config: &str, key: &str, value: Value| {
+        let mut config: Value = serde_json::from_str(config).unwrap();
+        config[key] = value;
+        config.to_string()
+    };
+    let large = change(BERT, "vocab_size", json!(200_000_000));
+    let large = change(&large, "hidden_size", json!(1_048_576));
+    let error = embedder(folder(&large, &bert_tensors()).path()).unwrap_err();
+    assert_names(&error, &["embeddings.word_embeddings.weight", "200000000", "and", "more"]);
+    let deep = change(BERT, "num_hidden_layers", json!(100_000_000));
+    assert_names(
+        &embedder(folder(&deep, &bert_tensors()).path()).unwrap_err(),
+        &["num_hidden_layers", "at most"],
+    );
+    let wide = change(LLAMA, "head_dim", json!(134_217_728));
+    let error = language(folder(&wide, &llama_tensors()).path()).unwrap_err();
+    assert_names(&error, &["heads have 134217728 features"]);
 }
 
 #[test]
@@ -328,6 +473,7 @@ fn generated_text_keeps_the_space_that_separates_it_from_the_prompt() {
 fn a_new_folder_must_not_hold_a_model() {
     let (from, to) = (folder(BERT, &bert_tensors()), folder(LLAMA, &llama_tensors()));
     let before = fs::read(to.path().join("config.json")).unwrap();
+    fs::write(from.path().join("modules.json"), "[]").unwrap();
     let from = Folder::open(from.path()).unwrap();
     let write = |weights: &Path| {
         fs::write(weights, "")
@@ -336,10 +482,11 @@ fn a_new_folder_must_not_hold_a_model() {
     let error = from.create_copy(to.path(), write).unwrap_err().to_string();
     assert_names(&error, &["already holds a model", "another folder"]);
     assert_eq!(fs::read(to.path().join("config.json")).unwrap(), before);
-    // A copy whose weights could not be written can be repeated.
+    // A copy whose weights could not be written leaves nothing, and can be repeated.
     let new = to.path().join("new");
     let full = |_: &Path| Err(PretrainedError::Input("no space left".into()));
     assert_names(&from.create_copy(&new, full).unwrap_err().to_string(), &["no space left"]);
+    assert_eq!(fs::read_dir(&new).unwrap().count(), 0);
     from.create_copy(&new, write).unwrap();
     assert!(new.join("config.json").is_file());
 }

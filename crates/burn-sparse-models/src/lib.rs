@@ -25,4 +25,6 @@ pub use classifiers::{
     PictureBatch, PictureNet, ResNet, ResNetConfig, TextBatch, Transformer, TransformerConfig,
     TranslationBatch, Vgg, VggConfig, classified,
 };
-pub use networks::{Bert, BertBlocks, BertConfig, Llama, LlamaBlocks, LlamaCache, LlamaConfig};
+pub use networks::{
+    Bert, BertBlocks, BertConfig, Llama, LlamaBlocks, LlamaCache, LlamaConfig, Pooling,
+};

@@ -9,6 +9,9 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use burn::tensor::Device;
+use burn_sparse::checkpoint::write_atomically;
+use burn_sparse_models::huggingface::{BertEmbedder, Folder, Weights};
 use clap::Parser;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -94,7 +97,8 @@ pub fn build(options: &Options) -> Result<String, Failure> {
         )
         .replacen("<!--data-->", &data, 1);
     let out = &options.out;
-    fs::write(out, &page).map_err(|error| format!("cannot write {}: {error}", out.display()))?;
+    write_atomically(out, page.as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
     Ok(format!(
         "{}: {:.1} MB in base64, of these {:.2} MB of WebAssembly and {:.1} MB of the model (gzip)",
         out.display(),
@@ -123,16 +127,11 @@ fn files(model: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>, Failure> {
             .into());
         }
     }
-    let config: serde_json::Value = serde_json::from_slice(&found[FILES[0]])
-        .map_err(|error| format!("{}: {error}", model.join(FILES[0]).display()))?;
-    match &config["model_type"] {
-        serde_json::Value::String(family) if family == "bert" => Ok(found),
-        other => {
-            let model = model.display();
-            Err(format!("{model} is no BERT embedder: its config.json has model_type {other}")
-                .into())
-        }
-    }
+    // The page reads the same files: what it would refuse is refused here, before anything is built.
+    let loaded = Folder::open(model)
+        .and_then(|folder| BertEmbedder::load(&folder, Weights::Packed, &Device::flex()));
+    loaded.map_err(|error| format!("{} is no BERT embedder: {error}", model.display()))?;
+    Ok(found)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -1,9 +1,11 @@
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
-use super::file_names::{CONFIG, MODULES, TOKENIZER, known_missing};
+#[cfg(feature = "hub")]
+use super::environment;
+use super::environment::cache;
+use super::file_names::{CONFIG, MODULES, POOLING, TOKENIZER, known_missing};
 use super::files::Files;
+use super::sentence_modules::has_pooling;
 use super::shards::{SINGLE, shard_names};
 use super::{Folder, PretrainedError};
 
@@ -22,17 +24,21 @@ impl Folder {
         let missing = || PretrainedError::NotFound { name: path.into() };
         let (name, cache) = (path.to_str().ok_or_else(missing)?, cache().ok_or_else(missing)?);
         let cached = snapshot(&cache, name);
-        if let Some(snapshot) = cached.as_ref().filter(|snapshot| is_complete(snapshot)) {
-            return Self::open(snapshot);
-        }
+        let lacks = match &cached {
+            Some(snapshot) => match lacking(snapshot)? {
+                None => return Self::open(snapshot),
+                lacks => lacks,
+            },
+            None => None,
+        };
         #[cfg(feature = "hub")]
-        if Self::is_name(path) && !is_offline() {
-            let endpoint = std::env::var("HF_ENDPOINT").ok().filter(|url| !url.is_empty());
-            let endpoint = endpoint.as_deref().unwrap_or("https://huggingface.co");
-            return Self::open(super::hub::fetch(name, &cache, endpoint)?);
+        if Self::is_name(path) && !environment::is_offline() {
+            return Self::open(super::hub::fetch(name, &cache, &environment::endpoint())?);
         }
-        // Names the file that is missing.
-        cached.map_or_else(|| Err(missing()), Self::open)
+        Err(match lacks {
+            Some(file) => PretrainedError::Incomplete { name: name.into(), file },
+            None => missing(),
+        })
     }
 
     /// Returns `true` if `path` may be the name of a model on the hub, `owner/model`, and is not a path: neither it nor `owner`
@@ -51,26 +57,6 @@ impl Folder {
     }
 }
 
-/// Returns `true` if `HF_HUB_OFFLINE` forbids downloads.
-#[cfg(feature = "hub")]
-fn is_offline() -> bool {
-    let value = std::env::var("HF_HUB_OFFLINE").unwrap_or_default();
-    ["1", "on", "yes", "true"].contains(&value.to_ascii_lowercase().as_str())
-}
-
-/// Returns the hub's cache: `HF_HUB_CACHE`, `HF_HOME/hub`, or `~/.cache/huggingface/hub`, in this order.
-fn cache() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(cache) = variable("HF_HUB_CACHE") {
-        return Some(cache.into());
-    }
-    let home = match variable("HF_HOME") {
-        Some(home) => PathBuf::from(home),
-        None => std::env::home_dir()?.join(".cache/huggingface"),
-    };
-    Some(home.join("hub"))
-}
-
 /// Returns the folder of a model's main revision in the cache.
 fn snapshot(cache: &Path, name: &str) -> Option<PathBuf> {
     let (owner, model) = name.split_once('/').filter(|(_, model)| !model.contains('/'))?;
@@ -80,27 +66,24 @@ fn snapshot(cache: &Path, name: &str) -> Option<PathBuf> {
     snapshot.is_dir().then_some(snapshot)
 }
 
-/// Returns `true` if a snapshot holds a configuration, a tokenizer and weights, and an encoder's modules unless the cache knows
-/// that the model has none: other tools fetch only the files that they need, and without the modules an embedder would be taken
-/// for one with mean pooling.
-fn is_complete(snapshot: &Path) -> bool {
-    let has = |file: &str| snapshot.join(file).exists();
-    let is_encoder = || {
-        let config = std::fs::read(snapshot.join(CONFIG)).unwrap_or_default();
-        let config: Value = serde_json::from_slice(&config).unwrap_or_default();
-        config["model_type"] == "bert"
+/// Returns the first file that a snapshot lacks: the configuration, the tokenizer, weights, and what says how an encoder's outputs
+/// become an embedding, unless the cache knows that the model has no such file. Other tools fetch only the files that they need, and
+/// without these an embedder would be taken for one with mean pooling.
+fn lacking(snapshot: &Path) -> Result<Option<String>, PretrainedError> {
+    let files = Files::on_disk(snapshot.into());
+    let has = |file: &str| {
+        files.has(file) || known_missing(snapshot, file).is_some_and(|mark| mark.exists())
     };
-    if !has(MODULES)
-        && !known_missing(snapshot, MODULES).is_some_and(|mark| mark.exists())
-        && is_encoder()
-    {
-        return false;
+    let mut needed: Vec<String> = [CONFIG, TOKENIZER].map(String::from).into();
+    if files.json(CONFIG)?["model_type"] == "bert" {
+        needed.push(MODULES.into());
+        needed.extend(has_pooling(&files)?.then(|| POOLING.into()));
     }
-    let whole = || match shard_names(&Files::on_disk(snapshot.into())) {
-        Ok(Some(shards)) => shards.values().all(|shard| has(shard)),
-        _ => false,
-    };
-    has(CONFIG) && has(TOKENIZER) && (has(SINGLE) || whole())
+    if !files.has(SINGLE) {
+        let shards = shard_names(&files)?.map(|shards| shards.into_values().collect());
+        needed.extend(shards.unwrap_or_else(|| vec![SINGLE.to_string()]));
+    }
+    Ok(needed.into_iter().find(|file| !has(file)))
 }
 
 #[cfg(test)]
@@ -119,15 +102,19 @@ mod tests {
         ] {
             std::fs::write(snapshot.join(file), content).unwrap();
         }
-        assert!(!is_complete(&snapshot));
+        let lacks = || lacking(&snapshot).unwrap();
+        assert_eq!(lacks().as_deref(), Some("modules.json"));
         let mark = known_missing(&snapshot, "modules.json").unwrap();
         assert_eq!(mark, cache.path().join("models--owner--model/.no_exist/abc123/modules.json"));
         std::fs::create_dir_all(mark.parent().unwrap()).unwrap();
         std::fs::write(&mark, "").unwrap();
-        assert!(is_complete(&snapshot));
+        assert_eq!(lacks(), None);
         std::fs::remove_file(mark).unwrap();
         std::fs::write(snapshot.join("modules.json"), "[]").unwrap();
-        assert!(is_complete(&snapshot));
+        assert_eq!(lacks(), None);
+        let pools = r#"[{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]"#;
+        std::fs::write(snapshot.join("modules.json"), pools).unwrap();
+        assert_eq!(lacks().as_deref(), Some("1_Pooling/config.json"));
     }
 
     #[test]
@@ -149,13 +136,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let add = |file: &str, content: &str| {
             std::fs::write(folder.path().join(file), content).unwrap();
-            is_complete(folder.path())
+            lacking(folder.path()).unwrap().is_none()
         };
         assert!(!add("config.json", "{}") && !add("tokenizer.json", "{}"));
         assert!(!add("model.safetensors.index.json", r#"{"weight_map": {"a": "1", "b": "2"}}"#));
         assert!(!add("1", "") && add("2", ""));
         std::fs::remove_file(folder.path().join("1")).unwrap();
-        assert!(!is_complete(folder.path()) && add("model.safetensors", ""));
+        assert_eq!(lacking(folder.path()).unwrap().as_deref(), Some("1"));
+        assert!(add("model.safetensors", ""));
     }
 
     #[test]

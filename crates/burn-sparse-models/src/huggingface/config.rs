@@ -38,6 +38,7 @@ impl ModelConfig {
             return Err(malformed("expected a JSON object".into()));
         };
         let keys = Keys { path: path.into(), keys };
+        keys.refuse("quantization_config")?;
         match keys.text("model_type", None)?.as_str() {
             "bert" => bert(&keys).map(Self::Bert),
             "llama" => llama(&keys).map(Self::Llama),
@@ -81,7 +82,7 @@ fn bert(keys: &Keys) -> Result<BertConfig, PretrainedError> {
         d_model,
         keys.size("intermediate_size")?,
         n_heads,
-        keys.size("num_hidden_layers")?,
+        keys.layers()?,
         keys.size("vocab_size")?,
         keys.size("max_position_embeddings")?,
         keys.size("type_vocab_size")?,
@@ -91,8 +92,8 @@ fn bert(keys: &Keys) -> Result<BertConfig, PretrainedError> {
 
 fn llama(keys: &Keys) -> Result<LlamaConfig, PretrainedError> {
     keys.only("hidden_act", "silu", "silu")?;
-    keys.refuse("rope_scaling")?;
-    keys.refuse("partial_rotary_factor")?;
+    keys.refuse_rope_scaling()?;
+    keys.refuse_unless_one("partial_rotary_factor")?;
     keys.refuse("sliding_window")?;
     keys.refuse("mlp_bias")?;
     keys.refuse("attention_bias")?;
@@ -106,14 +107,19 @@ fn llama(keys: &Keys) -> Result<LlamaConfig, PretrainedError> {
             d_model / n_heads
         }
     };
-    keys.divides("2", 2, "head_dim", d_head)?;
+    if d_head % 2 == 1 || d_head > MOST / n_heads {
+        let reason = format!(
+            "heads have {d_head} features, expected an even number, with all {n_heads} heads at most {MOST}"
+        );
+        return Err(keys.malformed(reason));
+    }
     Ok(LlamaConfig::new(
         d_model,
         keys.size("intermediate_size")?,
         n_heads,
         n_key_value_heads,
         d_head,
-        keys.size("num_hidden_layers")?,
+        keys.layers()?,
         keys.size("vocab_size")?,
         keys.size("max_position_embeddings")?,
     )
@@ -121,6 +127,10 @@ fn llama(keys: &Keys) -> Result<LlamaConfig, PretrainedError> {
     .with_epsilon(keys.positive("rms_norm_eps", 1e-6)?)
     .with_tied(keys.flag("tie_word_embeddings")?))
 }
+
+/// Largest size: products of two of them do not overflow.
+const MOST: usize = (1 << 28) - 1;
+const MOST_LAYERS: usize = 4096;
 
 /// Keys of a configuration file.
 struct Keys {
@@ -174,21 +184,70 @@ impl Keys {
     fn refuse(&self, key: &'static str) -> Result<(), PretrainedError> {
         match self.get(key) {
             None | Some(Value::Bool(false)) => Ok(()),
-            Some(found) => Err(self.unsupported(key, &found.to_string(), "none")),
+            Some(found) => Err(self.unsupported(key, &found.to_string(), "absent, null or false")),
         }
+    }
+
+    /// Refuses a number that is neither absent nor 1.
+    fn refuse_unless_one(&self, key: &'static str) -> Result<(), PretrainedError> {
+        match self.get(key) {
+            Some(found) if found.as_f64() != Some(1.0) => {
+                Err(self.unsupported(key, &found.to_string(), "absent, null or 1"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a `rope_scaling` that changes something.
+    fn refuse_rope_scaling(&self) -> Result<(), PretrainedError> {
+        const KEY: &str = "rope_scaling";
+        match self.get(KEY) {
+            None => Ok(()),
+            Some(Value::Object(keys)) if self.inner(keys).refuse_other_rope().is_ok() => Ok(()),
+            Some(found) => {
+                Err(self.unsupported(KEY, &found.to_string(), "absent, null or default"))
+            }
+        }
+    }
+
+    /// Returns the keys of an object in the file.
+    fn inner(&self, keys: &Map<String, Value>) -> Self {
+        Self { path: self.path.clone(), keys: keys.clone() }
+    }
+
+    /// Refuses a type of rotary position embedding other than the default.
+    fn refuse_other_rope(&self) -> Result<(), PretrainedError> {
+        // Older folders call the type `type`.
+        for key in ["rope_type", "type"] {
+            self.only(key, "default", "default")?;
+        }
+        self.refuse_unless_one("factor")?;
+        self.refuse_unless_one("partial_rotary_factor")
     }
 
     fn optional(&self, key: &str) -> Result<Option<usize>, PretrainedError> {
         let Some(found) = self.get(key) else { return Ok(None) };
-        // Larger sizes would overflow products of two of them.
-        let size = found.as_u64().filter(|size| (1..1 << 28).contains(size));
-        size.map(|size| Some(size as usize))
-            .ok_or_else(|| self.malformed(expected(key, "a positive whole number", Some(found))))
+        let size = found.as_u64().filter(|size| (1..=MOST as u64).contains(size));
+        size.map(|size| Some(size as usize)).ok_or_else(|| {
+            let what = format!("a whole number from 1 to {MOST}");
+            self.malformed(expected(key, &what, Some(found)))
+        })
     }
 
     fn size(&self, key: &str) -> Result<usize, PretrainedError> {
         let missing = || self.malformed(expected(key, "a positive whole number", None));
         self.optional(key)?.ok_or_else(missing)
+    }
+
+    /// Returns the number of layers, which are created before they are compared with the files.
+    fn layers(&self) -> Result<usize, PretrainedError> {
+        let layers = self.size("num_hidden_layers")?;
+        match layers <= MOST_LAYERS {
+            true => Ok(layers),
+            false => Err(self.malformed(format!(
+                "`num_hidden_layers` is {layers}, expected at most {MOST_LAYERS}"
+            ))),
+        }
     }
 
     fn positive(&self, key: &str, default: f64) -> Result<f64, PretrainedError> {
@@ -205,13 +264,8 @@ impl Keys {
         let Value::Object(keys) = parameters else {
             return Err(self.malformed(expected("rope_parameters", "an object", Some(parameters))));
         };
-        let inner = Self { path: self.path.clone(), keys: keys.clone() };
-        // Older folders call the type `type`.
-        for key in ["rope_type", "type"] {
-            inner.only(key, "default", "default")?;
-        }
-        inner.refuse("factor")?;
-        inner.refuse("partial_rotary_factor")?;
+        let inner = self.inner(keys);
+        inner.refuse_other_rope()?;
         inner.positive("rope_theta", self.positive("rope_theta", 10_000.0)?)
     }
 

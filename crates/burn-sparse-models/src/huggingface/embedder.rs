@@ -5,7 +5,8 @@ use super::{
 };
 use crate::networks::Bert;
 
-/// Sentence embedder: a BERT encoder with its tokenizer, mean pooling and vectors of length one.
+/// Sentence embedder: a BERT encoder with its tokenizer. Embeddings are the mean, or the first token, of its outputs, of length one
+/// unless `modules.json` lists no `Normalize`.
 ///
 /// ```no_run
 /// use burn::tensor::Device;
@@ -27,12 +28,10 @@ pub struct BertEmbedder {
 }
 
 impl BertEmbedder {
-    /// Loads the model and the tokenizer of a folder. If the files of sentence-transformers are there,
-    /// `sentence_bert_config.json` limits the length of a text, and `modules.json`, `1_Pooling/config.json` and
-    /// `config_sentence_transformers.json` may ask for nothing besides the mean, vectors of length one, and no prompt.
+    /// Loads the model and the tokenizer of a folder. `sentence_bert_config.json`, if there is one, limits the length of a text.
     ///
     /// # Errors
-    /// Returns an error when the folder has another architecture or other modules, or cannot be loaded.
+    /// Returns an error when the folder has another architecture, or cannot be loaded.
     pub fn load(
         folder: &Folder,
         weights: Weights,
@@ -48,7 +47,7 @@ impl BertEmbedder {
     /// Combines a model with the tokenizer of its folder.
     ///
     /// # Errors
-    /// Returns an error when the folder asks for other modules, or its files cannot be read.
+    /// Returns an error when a file of the folder cannot be read.
     pub fn new(folder: &Folder, model: Bert, device: &Device) -> Result<Self, PretrainedError> {
         let tokenizer = SentenceTokenizer::read(folder)?;
         Ok(Self { model, tokenizer, batch: 32, device: device.clone() })

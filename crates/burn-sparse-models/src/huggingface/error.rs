@@ -10,17 +10,28 @@ pub enum PretrainedError {
     /// There is no such folder, and no model of this name in the hub's cache.
     #[error(
         "there is no folder {name}, and no model of this name in the cache of the Hugging Face hub: name a folder with \
-         config.json, tokenizer.json and model.safetensors, or fetch the model with `hf download {name}` where there is a \
-         network"
+         config.json, tokenizer.json, model.safetensors and the other files of the model, or, for a model on the hub, run \
+         `hf download OWNER/MODEL` on a machine with a network"
     )]
     NotFound {
         /// Folder, or name on the hub.
         name: PathBuf,
     },
+    /// The hub's cache holds only a part of a model.
+    #[error(
+        "the cache of the Hugging Face hub has only a part of {name}, without {file}: fetch the rest with `hf download {name}` \
+         on a machine with a network"
+    )]
+    Incomplete {
+        /// Name on the hub.
+        name: String,
+        /// First missing file.
+        file: String,
+    },
     /// A model cannot be fetched from the Hugging Face hub.
     #[error(
-        "cannot fetch {name} from the Hugging Face hub: {reason}; without a network, put its config.json, tokenizer.json \
-         and model.safetensors into a folder, and name that"
+        "cannot fetch {name} from the Hugging Face hub: {reason}; without a network, put all of its files (config.json, \
+         tokenizer.json, model.safetensors, and the others) into a folder, and name that"
     )]
     Download {
         /// Name on the hub.
@@ -76,7 +87,7 @@ pub enum PretrainedError {
         supported: &'static str,
     },
     /// The weights do not match the configuration.
-    #[error("{folder}: the weights are not those of config.json:\n  {}", problems.join("\n  "))]
+    #[error("{folder}: the weights are not those of config.json:\n  {}", listed(problems))]
     Weights {
         /// Folder.
         folder: PathBuf,
@@ -89,4 +100,14 @@ pub enum PretrainedError {
     /// The text cannot be processed.
     #[error("{0}")]
     Input(String),
+}
+
+/// Returns the first problems, one in a line.
+fn listed(problems: &[String]) -> String {
+    const MOST: usize = 20;
+    let mut lines = problems[..problems.len().min(MOST)].join("\n  ");
+    if problems.len() > MOST {
+        lines += &format!("\n  and {} more", problems.len() - MOST);
+    }
+    lines
 }

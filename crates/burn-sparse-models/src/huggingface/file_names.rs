@@ -14,12 +14,17 @@ pub(super) const PROMPTS: &str = "config_sentence_transformers.json";
 pub(super) const SENTENCE: &str = "sentence_bert_config.json";
 pub(super) const POOLING: &str = "1_Pooling/config.json";
 
-/// All of them; the first two are required.
-pub(super) const COPIED: [&str; 10] = [
+/// All of them, and those that other programs read; the first two are required.
+pub(super) const COPIED: [&str; 15] = [
     CONFIG,
     TOKENIZER,
     TOKENIZER_CONFIG,
     "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
     GENERATION,
     MODULES,
     PROMPTS,

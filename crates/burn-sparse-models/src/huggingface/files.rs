@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn_sparse::pattern::format::Source;
+use serde_json::Value;
 
 use super::PretrainedError;
 
@@ -60,6 +61,20 @@ impl Files {
                 Ok(bytes)
             }
         }
+    }
+
+    /// Reads a JSON file; `Null` if there is none.
+    pub(super) fn json(&self, file: &str) -> Result<Value, PretrainedError> {
+        if !self.has(file) {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&self.read(file)?)
+            .map_err(|error| self.malformed(file, error.to_string()))
+    }
+
+    /// Returns the error for a malformed file.
+    pub(super) fn malformed(&self, file: &str, reason: String) -> PretrainedError {
+        PretrainedError::Malformed { path: self.path(file), reason }
     }
 
     /// Opens a file.

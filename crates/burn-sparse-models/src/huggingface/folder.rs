@@ -2,18 +2,16 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_sparse::checkpoint::{Checkpoint, fill, write_atomically};
+use burn_sparse::checkpoint::{Checkpoint, fill, slots, write_atomically};
 use burn_sparse::pattern::format::Safetensors;
 use serde_json::Value;
 
-use super::file_names::{CONFIG, COPIED, GENERATION, TOKENIZER};
+use super::file_names::{CONFIG, COPIED, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use super::files::Files;
 use super::names::{huggingface, ignored};
-use super::shards::{INDEX, SINGLE, Shards};
+use super::sentence_modules::pooled;
+use super::shards::{SINGLE, Shards, shard_names};
 use super::{ModelConfig, PretrainedError, Tokenizer};
-
-/// Files of which a folder that holds a model has at least one.
-const OF_A_MODEL: [&str; 3] = [CONFIG, SINGLE, INDEX];
 
 /// Folder of a pretrained model, on disk or in memory.
 #[derive(Debug, Clone)]
@@ -33,10 +31,11 @@ pub enum Weights {
 }
 
 impl Folder {
-    /// Opens a folder, and reads its `config.json`. Given the folder of a run, opens the folder `model` in it.
+    /// Opens a folder, and reads its `config.json` and, for an encoder, the files of sentence-transformers that say how a text's
+    /// tokens become its embedding. Given the folder of a run, opens the folder `model` in it.
     ///
     /// # Errors
-    /// Returns an error when a file is missing, or the configuration asks for something that is not
+    /// Returns an error when a file is missing, or one of them asks for something that is not
     /// supported.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, PretrainedError> {
         let path = path.into();
@@ -63,7 +62,10 @@ impl Folder {
                 return Err(PretrainedError::Missing { folder, file: file.into() });
             }
         }
-        let config = ModelConfig::parse(&files.path(CONFIG), &files.read(CONFIG)?)?;
+        let config = match ModelConfig::parse(&files.path(CONFIG), &files.read(CONFIG)?)? {
+            ModelConfig::Bert(config) => ModelConfig::Bert(pooled(&files, config)?),
+            other => other,
+        };
         Ok(Self { files, config })
     }
 
@@ -87,7 +89,9 @@ impl Folder {
     /// Returns an error when the file cannot be read, or belongs to another vocabulary.
     pub fn tokenizer(&self) -> Result<Tokenizer, PretrainedError> {
         let bytes = self.files.read(TOKENIZER)?;
-        Tokenizer::parse(&self.files.path(TOKENIZER), &bytes, self.config.vocabulary())
+        let tokenizer =
+            Tokenizer::parse(&self.files.path(TOKENIZER), &bytes, self.config.vocabulary())?;
+        tokenizer.with_ends(&self.files.path(TOKENIZER_CONFIG), &self.files.json(TOKENIZER_CONFIG)?)
     }
 
     /// Reads the packed checkpoint of the folder; `None` if its weights are dense.
@@ -138,27 +142,25 @@ impl Folder {
                 Weights::Dense => checkpoint.load_dense(model)?,
             });
         }
-        let (shards, architecture) = (Shards::open(&self.files)?, self.config.architecture());
+        let architecture = self.config.architecture();
+        let mut shards = Shards::open(&self.files)?;
+        shards.rename(architecture);
+        // Compared before anything is allocated: sizes of a malformed configuration can be arbitrary.
         let mut left = shards.floats();
         let mut problems = Vec::new();
-        let model = fill(model, |slot| {
+        for slot in slots(&model) {
             let name = huggingface(architecture, &slot.name);
             left.remove(&name);
-            Ok::<_, PretrainedError>(match shards.read(&name, &slot.pytorch_shape())? {
-                Ok(values) => slot.from_pytorch(values),
-                Err(problem) => {
-                    problems.push(problem);
-                    // All problems are reported at once; the model is dropped.
-                    vec![0.0; slot.shape.iter().product()]
-                }
-            })
-        })?;
-        let unused = left.into_iter().filter(|name| !ignored(&self.config, name));
-        problems.extend(unused.map(|name| format!("the model lacks {name}")));
-        match problems.is_empty() {
-            true => Ok(model),
-            false => Err(PretrainedError::Weights { folder: self.path().into(), problems }),
+            problems.extend(shards.problem(&name, &slot.pytorch_shape()));
         }
+        let unused = left.into_iter().filter(|name| !ignored(&self.config, name));
+        problems.extend(unused.map(|name| format!("the network lacks {name}")));
+        if !problems.is_empty() {
+            return Err(PretrainedError::Weights { folder: self.path().into(), problems });
+        }
+        fill(model, |slot| {
+            Ok(slot.from_pytorch(shards.read(&huggingface(architecture, &slot.name))?))
+        })
     }
 
     /// Copies the configuration, the tokenizer, and the optional files beside them (of the tokenizer, of generation, and of
@@ -200,7 +202,10 @@ impl Folder {
             Ok(weights)
         });
         if written.is_err() {
-            for file in OF_A_MODEL {
+            // There was none of them before.
+            let shards = shard_names(&self.files).ok().flatten().unwrap_or_default();
+            let weights = shards.values().map(String::as_str).chain([SINGLE]);
+            for file in COPIED.into_iter().chain(weights) {
                 let _ = std::fs::remove_file(folder.join(file));
             }
         }
@@ -210,13 +215,13 @@ impl Folder {
     /// Checks that [`Self::create_copy`] can write to `folder`, before the work whose result it is to hold.
     ///
     /// # Errors
-    /// Returns an error when `folder` is this folder under any name, holds a model, or is or is in a file.
+    /// Returns an error when `folder` is this folder under any name, holds a file of a model, or is a file or inside one.
     pub fn refuse_models(&self, folder: &Path) -> Result<(), PretrainedError> {
         self.refuse_itself(folder)?;
-        if OF_A_MODEL.iter().any(|file| folder.join(file).exists()) {
+        if let Some(file) = COPIED.iter().chain([&SINGLE]).find(|file| folder.join(file).exists()) {
             let folder = folder.display();
             return Err(PretrainedError::Input(format!(
-                "{folder} already holds a model: choose another folder"
+                "{folder} already holds a model, or a part of one ({file}): choose another folder"
             )));
         }
         // The folder is not created here: it stays away if the work fails.
@@ -242,21 +247,11 @@ impl Folder {
 }
 
 impl Folder {
-    /// Reads a JSON file of the folder; `Null` if there is none.
-    pub(super) fn json(&self, file: &str) -> Result<Value, PretrainedError> {
-        if !self.files.has(file) {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&self.files.read(file)?).map_err(|error| {
-            PretrainedError::Malformed { path: self.files.path(file), reason: error.to_string() }
-        })
-    }
-
     /// Returns the tokens that end a text: `eos_token_id` of `generation_config.json`, or else of `config.json`.
     pub(super) fn end_tokens(&self) -> Result<Vec<u32>, PretrainedError> {
         let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
         for file in [GENERATION, CONFIG] {
-            let ids: Vec<u32> = match &self.json(file)?["eos_token_id"] {
+            let ids: Vec<u32> = match &self.files.json(file)?["eos_token_id"] {
                 Value::Array(ids) => ids.iter().filter_map(id).collect(),
                 one => id(one).into_iter().collect(),
             };

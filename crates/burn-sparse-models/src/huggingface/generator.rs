@@ -178,7 +178,7 @@ impl CausalLm {
         self.fits(&prompt, 1)?;
         let mut sampler = Sampler::new(sampling)?;
         let mut cache = LlamaCache::default();
-        let mut continuation = Continuation::new(&self.tokenizer, &prompt)?;
+        let mut continuation = Continuation::new(&self.tokenizer, &prompt);
         let (mut tokens, mut text) = (Vec::new(), String::new());
         let mut emit = |piece: &str| {
             on_text(piece);
@@ -216,7 +216,10 @@ impl CausalLm {
     fn fits(&self, tokens: &[u32], more: usize) -> Result<(), PretrainedError> {
         let (count, context) = (tokens.len(), self.context);
         if count == 0 {
-            return Err(PretrainedError::Input("the prompt is empty".into()));
+            return Err(PretrainedError::Input(match more {
+                0 => "there are no tokens".into(),
+                _ => "the prompt is empty".into(),
+            }));
         }
         if let Some(token) = tokens.iter().find(|&&token| token as usize >= self.vocabulary) {
             let reason =

@@ -10,16 +10,17 @@ use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use sha2::{Digest, Sha256};
 
-use super::file_names::{CONFIG, COPIED, MODULES, TOKENIZER, known_missing};
+use super::environment::token;
+use super::file_names::{CONFIG, COPIED, MODULES, POOLING, TOKENIZER, known_missing};
 use super::files::Files;
 use super::shards::{INDEX, SINGLE, shard_names};
-use super::{ModelConfig, PretrainedError};
+use super::{Folder, ModelConfig, PretrainedError};
 
 /// Number of times that an interrupted download resumes where it stopped.
 const RETRIES: usize = 2;
 
 /// Fetches the files of a model that a [`Folder`](super::Folder) reads, and returns their folder in the cache. The
-/// configuration comes first: a model that is not supported is refused before its weights are fetched. The cache records the
+/// weights come last: a model that is not supported is refused before they are fetched. The cache records the
 /// revision as the main one only when all files are there.
 pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf, PretrainedError> {
     let failed = |reason: String| PretrainedError::Download { name: name.into(), reason };
@@ -43,6 +44,8 @@ pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf,
             main.get(file).map_err(failed)?;
         }
     }
+    // Refuses modules and poolings that are not supported.
+    Folder::open(&folder)?;
     if main.names.contains(SINGLE) {
         main.get(SINGLE).map_err(failed)?;
     } else {
@@ -54,11 +57,11 @@ pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf,
             main.get(&shard).map_err(failed)?;
         }
     }
-    if !main.names.contains(MODULES)
-        && let Some(mark) = known_missing(&folder, MODULES)
-    {
-        fs::create_dir_all(mark.parent().unwrap_or(cache)).map_err(text)?;
-        fs::write(mark, "").map_err(text)?;
+    for file in [MODULES, POOLING].into_iter().filter(|&file| !main.names.contains(file)) {
+        if let Some(mark) = known_missing(&folder, file) {
+            fs::create_dir_all(mark.parent().unwrap_or(cache)).map_err(text)?;
+            fs::write(mark, "").map_err(text)?;
+        }
     }
     fs::write(repository.join("refs/main"), &main.commit).map_err(text)?;
     Ok(folder)
@@ -78,9 +81,9 @@ impl Revision {
         let cache = Cache::new(cache.into());
         let api = ApiBuilder::from_cache(cache.clone());
         let api = api.with_endpoint(endpoint.into()).with_progress(false).with_retries(RETRIES);
-        let api = match std::env::var("HF_TOKEN") {
-            Ok(token) if !token.is_empty() => api.with_token(Some(token)),
-            _ => api,
+        let api = match token() {
+            Some(token) => api.with_token(Some(token)),
+            None => api,
         };
         let api = api.build().map_err(reason)?;
         let info = api.model(name.into()).info().map_err(reason)?;

@@ -8,6 +8,7 @@ mod cache;
 mod config;
 mod continuation;
 mod embedder;
+mod environment;
 mod error;
 mod export;
 mod file_names;
@@ -17,6 +18,7 @@ mod generator;
 #[cfg(feature = "hub")]
 mod hub;
 mod names;
+mod sentence_modules;
 mod sentence_tokenizer;
 mod sentence_transformers;
 mod shards;

@@ -63,11 +63,14 @@ pub(super) fn huggingface(architecture: Architecture, name: &str) -> String {
     format!("{layers}{inner}")
 }
 
-/// Returns `true` for tensors that are not needed: BERT's pooler, which sentence embeddings do not use, fixed tables that older
-/// versions stored, and a head that is stored although it is tied to the embedding.
+/// Returns `true` for tensors that are not needed: BERT's pooler and heads, which sentence embeddings do not use, fixed tables that
+/// older versions stored, and a head that is stored although it is tied to the embedding.
 pub(super) fn ignored(config: &ModelConfig, name: &str) -> bool {
     match config {
-        ModelConfig::Bert(_) => name.starts_with("pooler.") || name.ends_with("position_ids"),
+        ModelConfig::Bert(_) => {
+            let heads = ["pooler.", "cls.", "classifier."];
+            heads.iter().any(|head| name.starts_with(head)) || name.ends_with("position_ids")
+        }
         ModelConfig::Llama(config) => {
             name.ends_with("rotary_emb.inv_freq") || (config.tied && name == "lm_head.weight")
         }

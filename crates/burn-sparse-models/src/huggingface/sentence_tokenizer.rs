@@ -12,10 +12,8 @@ impl SentenceTokenizer {
     /// Reads the tokenizer of a folder.
     ///
     /// # Errors
-    /// Returns an error when the files of sentence-transformers ask for more than an encoder, the mean and vectors of length
-    /// one, or cannot be read.
+    /// Returns an error when a file cannot be read.
     pub fn read(folder: &Folder) -> Result<Self, PretrainedError> {
-        folder.refuse_other_modules()?;
         Ok(Self {
             tokenizer: folder.tokenizer()?,
             context: folder.longest_sentence()?,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use burn_sparse::pattern::format::{FloatType, Safetensors, weight_map};
 use safetensors::tensor::TensorInfo;
 
-use super::PretrainedError;
 use super::files::{Files, OpenFile};
+use super::{Architecture, PretrainedError};
 
 /// Tensors of one file or of several shards, read one at a time.
 pub(super) struct Shards {
@@ -76,30 +76,66 @@ impl Shards {
         floats.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Reads a tensor as f32; `Ok(Err)` says what is wrong with it.
-    pub(super) fn read(
-        &self,
-        name: &str,
-        shape: &[usize],
-    ) -> Result<Result<Vec<f32>, String>, PretrainedError> {
+    /// Gives tensors the names that Hugging Face's tools write today.
+    pub(super) fn rename(&mut self, architecture: Architecture) {
+        let has = |name: &str| self.tensors.contains_key(name);
+        let prefixed = has("bert.embeddings.word_embeddings.weight");
+        let bare = has("embed_tokens.weight");
+        let renamed = |name: String| match architecture {
+            Architecture::Bert => of_bert(&name, prefixed),
+            Architecture::Llama if bare && !name.starts_with("lm_head.") => format!("model.{name}"),
+            Architecture::Llama => name,
+        };
+        let tensors = std::mem::take(&mut self.tensors);
+        self.tensors = tensors.into_iter().map(|(name, at)| (renamed(name), at)).collect();
+    }
+
+    /// Returns what is wrong with a tensor that is to have floats of this shape.
+    pub(super) fn problem(&self, name: &str, shape: &[usize]) -> Option<String> {
         let Some(tensor) = self.tensors.get(name) else {
-            return Ok(Err(format!("the files lack {name}")));
+            return Some(format!("the files lack {name}"));
         };
-        let (shard, info) = self.find(tensor);
-        let Some(float) = FloatType::of(info.dtype).filter(|_| info.shape == shape) else {
-            return Ok(Err(format!(
-                "{name} is {:?} {:?} in the files, the model needs floats {shape:?}",
-                info.dtype, info.shape
-            )));
-        };
+        let (_, info) = self.find(tensor);
+        if info.shape != shape {
+            return Some(format!("{name} is {:?} in the files, expected {shape:?}", info.shape));
+        }
+        FloatType::of(info.dtype).is_none().then(|| {
+            format!("{name} has values of {:?} in the files, expected F32, F16 or BF16", info.dtype)
+        })
+    }
+
+    /// Reads a tensor as f32, after [`Self::problem`] found none.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<f32>, PretrainedError> {
+        let found = self.tensors.get(name).map(|tensor| self.find(tensor));
+        let found = found.and_then(|(shard, info)| Some((shard, info, FloatType::of(info.dtype)?)));
+        let (shard, info, float) = found.ok_or_else(|| {
+            PretrainedError::Input(format!("there are no floats of the name {name}"))
+        })?;
         let read = |source| PretrainedError::Read { path: shard.path.clone(), source };
-        shard.file.floats(info, float).map(Ok).map_err(read)
+        shard.file.floats(info, float).map_err(read)
     }
 
     fn find(&self, &(shard, at): &(usize, usize)) -> (&Shard, &TensorInfo) {
         let shard = &self.shards[shard];
         (shard, &shard.file.tensors()[at].1)
     }
+}
+
+/// Returns today's name of a tensor of BERT: checkpoints with a head have a prefix, and those converted from TensorFlow call a
+/// norm's weight and bias gamma and beta.
+fn of_bert(name: &str, prefixed: bool) -> String {
+    let name = match name.strip_prefix("bert.") {
+        Some(inner) if prefixed => inner,
+        _ => name,
+    };
+    for (old, new) in
+        [(".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias")]
+    {
+        if let Some(module) = name.strip_suffix(old) {
+            return format!("{module}{new}");
+        }
+    }
+    name.into()
 }
 
 /// Returns the shard of every tensor according to the folder's index; `None` if there is no index.

@@ -7,6 +7,8 @@ use burn_sparse::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentio
 use burn_sparse::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 use burn_sparse::nn::{Embedding, EmbeddingConfig};
 
+use super::Pooling;
+
 /// Configuration of a [`Bert`] encoder.
 #[derive(Config, Debug)]
 pub struct BertConfig {
@@ -30,6 +32,12 @@ pub struct BertConfig {
     /// Dropout rate of the features in training.
     #[config(default = 0.0)]
     pub dropout: f64,
+    /// How the features of a text's tokens become its embedding.
+    #[config(default = "Pooling::Mean")]
+    pub pooling: Pooling,
+    /// Whether embeddings are scaled to length one.
+    #[config(default = true)]
+    pub normalize: bool,
 }
 
 /// BERT encoder (Devlin et al., 2019): learned absolute positions, post-norm, exact GELU.
@@ -41,6 +49,10 @@ pub struct Bert {
     norm: LayerNorm,
     dropout: Dropout,
     layers: Vec<BertLayer>,
+    #[module(skip)]
+    pooling: Pooling,
+    #[module(skip)]
+    normalize: bool,
 }
 
 #[derive(Module, Debug)]
@@ -82,6 +94,8 @@ impl BertConfig {
             norm: norm(),
             dropout: dropout(),
             layers: (0..self.n_layers).map(layer).collect(),
+            pooling: self.pooling,
+            normalize: self.normalize,
         }
     }
 }
@@ -145,7 +159,7 @@ impl Bert {
         self.dropout.forward(self.norm.forward(self.word.forward(tokens) + places))
     }
 
-    /// Computes the embedding of every text: the mean of its tokens' features, normalized to length one.
+    /// Computes the embedding of every text: its tokens' features, pooled as [`BertConfig`] says.
     ///
     /// # Shapes
     /// - `tokens`, `padding`: as [`Self::forward`]
@@ -154,28 +168,16 @@ impl Bert {
     /// # Panics
     /// As [`Self::forward`].
     pub fn embed(&self, tokens: Tensor<2, Int>, padding: Option<&Tensor<2, Bool>>) -> Tensor<2> {
-        Self::pool(self.forward(tokens, padding), padding)
+        let x = self.forward(tokens, padding);
+        match self.normalize {
+            true => self.pooling.direction(x, padding),
+            false => self.pooling.apply(x, padding),
+        }
     }
 
-    /// Returns the mean of the features of every text's tokens, normalized to length one.
-    ///
-    /// # Shapes
-    /// - `x`: `[batch, positions, d_model]`
-    /// - `padding`: as [`Self::forward`]
-    /// - output: `[batch, d_model]`
-    pub fn pool(x: Tensor<3>, padding: Option<&Tensor<2, Bool>>) -> Tensor<2> {
-        let [batch, positions, d_model] = x.dims();
-        let sum = match padding {
-            None => x.sum_dim(1),
-            Some(padding) => {
-                let padding = padding.clone().reshape([batch, positions, 1]);
-                x.mask_fill(padding.expand([batch, positions, d_model]), 0.0).sum_dim(1)
-            }
-        };
-        // The mean and the sum have the same direction.
-        let sum = sum.reshape([batch, d_model]);
-        let length = sum.clone().powf_scalar(2.0).sum_dim(1).sqrt().clamp_min(1e-12);
-        sum / length
+    /// Returns how the features of a text's tokens become its embedding.
+    pub fn pooling(&self) -> Pooling {
+        self.pooling
     }
 }
 

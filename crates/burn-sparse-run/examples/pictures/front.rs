@@ -10,7 +10,7 @@ use crate::svg::{Theme, grid, opened, text};
 
 /// Circumstances of a measurement.
 #[derive(Deserialize)]
-struct About {
+pub(crate) struct About {
     device: String,
     date: String,
     threads: usize,
@@ -18,7 +18,7 @@ struct About {
 
 impl About {
     /// Returns the text below the axis of times.
-    fn below(&self) -> String {
+    pub(crate) fn below(&self) -> String {
         format!("milliseconds; {}, {} threads, {}", self.device, self.threads, self.date)
     }
 }
@@ -27,9 +27,17 @@ impl About {
 #[derive(Deserialize)]
 pub(crate) struct MiniLm {
     #[serde(flatten)]
-    about: About,
-    ms: BTreeMap<String, BTreeMap<String, f64>>,
+    pub(crate) about: About,
+    pub(crate) ms: BTreeMap<String, BTreeMap<String, f64>>,
     spearman: BTreeMap<String, Vec<f64>>,
+}
+
+impl MiniLm {
+    /// Returns the mean Spearman correlation of a model's seeds.
+    pub(crate) fn mean(&self, name: &str) -> Result<f64, String> {
+        let values = self.spearman.get(name).ok_or(format!("no Spearman of {name}"))?;
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
 }
 
 /// Results of `kernels/benches/peers/run.sh smollm2`.
@@ -79,14 +87,10 @@ pub(crate) fn front(
 ) -> Result<String, Box<dyn Error>> {
     let mut svg = opened(960.0, 400.0, theme);
     let cell = minilm.ms.get("32x128").ok_or("minilm.json has no cell 32x128")?;
-    let mean = |name: &str| -> Result<f64, String> {
-        let values = minilm.spearman.get(name).ok_or(format!("no Spearman of {name}"))?;
-        Ok(values.iter().sum::<f64>() / values.len() as f64)
-    };
     let pair = |label, colour, beside, names: &[(&str, bool)]| -> Result<Pair, String> {
         let marks = names.iter().map(|&(name, small)| {
             let ms = *cell.get(name).ok_or(format!("no time of {name}"))?;
-            Ok((ms, mean(name)?, small))
+            Ok((ms, minilm.mean(name)?, small))
         });
         Ok(Pair { label, colour, beside, marks: marks.collect::<Result<_, String>>()? })
     };

@@ -2,9 +2,9 @@
 //! `cargo run --release -p burn-sparse-run --example pictures` writes them into `crates/burn-sparse/pictures`.
 
 mod front;
+mod patterns;
 mod svg;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
@@ -12,51 +12,24 @@ use std::path::Path;
 use burn_sparse::pattern::{Pattern, Scores, Search};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde::Deserialize;
 
 use front::{MiniLm, SmolLm2, front};
-use svg::{DARK, LIGHT, PAGE, Theme, grid, opened, text};
-
-/// Results of `kernels/benches/peers/run.sh mnist-mlp`.
-#[derive(Deserialize)]
-struct Results {
-    device: String,
-    date: String,
-    threads: usize,
-    points: Vec<Point>,
-}
-
-#[derive(Deserialize)]
-struct Point {
-    name: String,
-    sparsity: f64,
-    values: Vec<f64>,
-    us: BTreeMap<String, f64>,
-}
-
-impl Point {
-    fn mean(&self) -> f64 {
-        self.values.iter().sum::<f64>() / self.values.len() as f64
-    }
-}
-
-/// Patterns in the order of their colours, by the prefix of their name.
-const PATTERNS: [&str; 5] = ["unstructured", "balanced", "shfl-bw", "vector-wise", "block-wise"];
+use patterns::minilm_patterns;
+use svg::{DARK, LIGHT, PAGE, Theme, opened, text};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let results = root.join("recipes/results");
     let minilm: MiniLm = serde_json::from_slice(&std::fs::read(results.join("minilm.json"))?)?;
     let smollm2: SmolLm2 = serde_json::from_slice(&std::fs::read(results.join("smollm2.json"))?)?;
-    let mnist: Results = serde_json::from_slice(&std::fs::read(results.join("mnist-mlp.json"))?)?;
+    let patterns: MiniLm =
+        serde_json::from_slice(&std::fs::read(results.join("minilm-patterns.json"))?)?;
     let folder = root.join("crates/burn-sparse/pictures");
     std::fs::create_dir_all(&folder)?;
     for (name, theme) in [("front-light.svg", &LIGHT), ("front-dark.svg", &DARK)] {
         std::fs::write(folder.join(name), front(&minilm, &smollm2, theme)?)?;
     }
-    let mut svg = opened(640.0, 400.0, &PAGE);
-    plot(&mut svg, &mnist, "32", &PAGE);
-    std::fs::write(folder.join("mnist-mlp.svg"), svg + "</svg>\n")?;
+    std::fs::write(folder.join("minilm-patterns.svg"), minilm_patterns(&patterns, &PAGE)?)?;
     std::fs::write(folder.join("masks.svg"), masks()?)?;
     println!("{}", folder.canonicalize()?.display());
     Ok(())
@@ -86,101 +59,6 @@ fn masks() -> Result<String, Box<dyn Error>> {
     }
     svg += "</svg>\n";
     Ok(svg)
-}
-
-/// Plots accuracy against microseconds, on a logarithmic axis.
-fn plot(svg: &mut String, results: &Results, batch: &str, theme: &Theme) {
-    let [left, right, top, bottom] = [64.0, 590.0, 52.0, 340.0];
-    let points: Vec<&Point> =
-        results.points.iter().filter(|point| point.us.contains_key(batch)).collect();
-    let bounds = |values: &mut dyn Iterator<Item = f64>| {
-        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-            (low.min(value), high.max(value))
-        })
-    };
-    let (fast, slow) = bounds(&mut points.iter().map(|point| point.us[batch].ln()));
-    let (worst, best) = bounds(&mut points.iter().map(|point| point.mean()));
-    let x =
-        |us: f64| left + 30.0 + (us.ln() - fast) / (slow - fast).max(1e-9) * (right - left - 110.0);
-    let y = |value: f64| {
-        bottom - 24.0 - (value - worst) / (best - worst).max(1e-9) * (bottom - top - 70.0)
-    };
-    text(svg, left, 22.0, "font-weight=\"600\"", "MNIST, MLP 784-512-512-10, 32 images at a time");
-    let setting = "test accuracy, mean of the seeds; lines: 75, 90 and 95 % sparsity";
-    text(svg, left, 40.0, "font-size=\"12\"", setting);
-    for percent in 900..=1000 {
-        let value = f64::from(percent) / 1000.0;
-        if percent % 5 == 0 && value > worst - 0.002 && value < best + 0.002 {
-            grid(svg, [left, y(value)], [right, y(value)], theme);
-            let label = format!("{:.1} %", 100.0 * value);
-            text(svg, left - 6.0, y(value) + 4.0, "text-anchor=\"end\"", &label);
-        }
-    }
-    for us in [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0_f64] {
-        if (left..=right).contains(&x(us)) {
-            grid(svg, [x(us), top], [x(us), bottom], theme);
-            let label = format!("{us:.0}");
-            text(svg, x(us), bottom + 18.0, "text-anchor=\"middle\"", &label);
-        }
-    }
-    let axis = format!(
-        "microseconds (less is better); {}, {} threads, {}",
-        results.device, results.threads, results.date
-    );
-    text(svg, left, bottom + 40.0, "font-size=\"12\"", &axis);
-    lines(svg, &points, batch, (&x, &y), theme);
-}
-
-type Axis<'a> = &'a dyn Fn(f64) -> f64;
-
-/// Draws a line for every pattern, and a mark for every model that is not ours.
-fn lines(
-    svg: &mut String,
-    points: &[&Point],
-    batch: &str,
-    (x, y): (Axis<'_>, Axis<'_>),
-    theme: &Theme,
-) {
-    for (pattern, colour) in PATTERNS.iter().zip(theme.series) {
-        let prefix = format!("burn-sparse, {pattern}");
-        let mut line: Vec<_> =
-            points.iter().filter(|point| point.name.starts_with(&prefix)).collect();
-        line.sort_by(|a, b| a.sparsity.total_cmp(&b.sparsity));
-        let places: Vec<[f64; 2]> =
-            line.iter().map(|point| [x(point.us[batch]), y(point.mean())]).collect();
-        let path: Vec<String> = places.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
-        let _ = write!(
-            svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            path.join(" ")
-        );
-        for [x, y] in &places {
-            let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>");
-        }
-        if let Some([x, y]) = places.last() {
-            let style = format!("fill=\"{colour}\" font-weight=\"600\"");
-            text(svg, x + 8.0, y + 14.0, &style, pattern);
-        }
-    }
-    let mut named: Vec<&str> = Vec::new();
-    for point in points.iter().filter(|point| !point.name.starts_with("burn-sparse")) {
-        let [at, level] = [x(point.us[batch]), y(point.mean())];
-        let colour = if point.name.starts_with("Burn") { theme.ink } else { theme.peer };
-        let _ = write!(
-            svg,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" fill=\"{colour}\"/>",
-            at - 4.0,
-            level - 4.0
-        );
-        // One label for each program, at the model that it ran first; neighbours take turns in height.
-        if named.contains(&point.name.as_str()) {
-            continue;
-        }
-        let raised = if point.sparsity > 0.0 { 30.0 } else { 14.0 };
-        let style = format!("fill=\"{colour}\" text-anchor=\"middle\" font-size=\"12\"");
-        text(svg, at, level - raised, &style, &point.name);
-        named.push(&point.name);
-    }
 }
 
 /// A 32×48 weight whose rows come from four families, in random order.

@@ -7,7 +7,7 @@ pub(crate) struct Theme {
     pub(crate) ink: &'static str,
     pub(crate) faint: &'static str,
     pub(crate) paper: &'static str,
-    pub(crate) series: [&'static str; 5],
+    pub(crate) series: [&'static str; 7],
     pub(crate) peer: &'static str,
 }
 
@@ -15,14 +15,14 @@ pub(crate) const LIGHT: Theme = Theme {
     ink: "#1f2328",
     faint: "#d1d9e0",
     paper: "#ffffff",
-    series: ["#59636e", "#1a7f37", "#0969da", "#8250df", "#bc4c00"],
+    series: ["#59636e", "#1a7f37", "#0969da", "#8250df", "#bc4c00", "#0e7c86", "#9a6700"],
     peer: "#cf222e",
 };
 pub(crate) const DARK: Theme = Theme {
     ink: "#e6edf3",
     faint: "#3d444d",
     paper: "#0d1117",
-    series: ["#9198a1", "#3fb950", "#58a6ff", "#bc8cff", "#f0883e"],
+    series: ["#9198a1", "#3fb950", "#58a6ff", "#bc8cff", "#f0883e", "#39c5cf", "#d29922"],
     peer: "#ff7b72",
 };
 /// Takes its colours from the page, which may be light or dark.

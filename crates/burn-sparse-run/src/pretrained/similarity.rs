@@ -12,8 +12,12 @@ pub fn similarity(model: &BertEmbedder, pairs: &[Pair]) -> Result<Metric, Pretra
     let sentences: Vec<&str> =
         pairs.iter().flat_map(|pair| pair.sentences.iter().map(String::as_str)).collect();
     let vectors = model.embed(&sentences)?;
+    let product = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
     let cosine = |pair: &[Vec<f32>]| {
-        pair[0].iter().zip(&pair[1]).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        let (a, b) = (&pair[0], &pair[1]);
+        product(a, b) / (product(a, a) * product(b, b)).sqrt().max(f64::MIN_POSITIVE)
     };
     let found: Vec<f64> = vectors.chunks_exact(2).map(cosine).collect();
     let expected: Vec<f64> = pairs.iter().map(|pair| pair.similarity).collect();

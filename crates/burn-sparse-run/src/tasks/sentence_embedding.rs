@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use burn_sparse::calibrate::{CalibrateError, Calibrated, CalibrationStep};
 use burn_sparse_datasets::{DatasetError, stsb};
 use burn_sparse_models::huggingface::{
@@ -17,7 +17,7 @@ use crate::run_error::RunError;
 use crate::task_error::TaskError;
 use crate::{CalibratedPruning, Loss, Metric, Samples, Task, Teacher, constant, values};
 
-/// `sentence-embedding`: a pretrained [`Bert`] whose embeddings (mean over tokens, length one) are compared by their cosine.
+/// `sentence-embedding`: a pretrained [`Bert`] whose embeddings are compared by their cosine.
 ///
 /// Trains on STS-B's pairs, with their similarity as the target of the cosine (the `CosineSimilarityLoss` of
 /// sentence-transformers), or on the lines of a text, for which only a teacher's embeddings can be the target. The metric
@@ -182,13 +182,17 @@ impl Task for SentenceEmbeddingTask {
         let predictions = samples.len();
         let TokenBatch { ids, padding } = TokenBatch::new(&texts, device);
         let states = model.hidden_states(ids, padding.as_ref());
-        let embeddings = Bert::pool(states[states.len() - 1].clone(), padding.as_ref());
+        // Labels are cosines, so that lengths do not count, even if the model's embeddings have some.
+        let direction = |states: &[Tensor<3>], padding: Option<&Tensor<2, Bool>>| {
+            model.pooling().direction(states[states.len() - 1].clone(), padding)
+        };
+        let embeddings = direction(&states, padding.as_ref());
         let Some(Teacher { model: teacher, distill }) = teacher else {
             return Loss { value: from_labels(embeddings, &samples), predictions };
         };
         let plain = TokenBatch::new(&texts, &device.clone().inner());
         let taught = teacher.hidden_states(plain.ids, plain.padding.as_ref());
-        let target = Bert::pool(taught[taught.len() - 1].clone(), plain.padding.as_ref());
+        let target = direction(&taught, plain.padding.as_ref());
         let off = embeddings.clone() - constant(target, &embeddings);
         let mut value = off.powi_scalar(2).sum() * (distill.weight / texts.len() as f64);
         if distill.weight < 1.0 {

@@ -105,7 +105,10 @@ fn files(more: &[(&str, &str)]) -> Content {
 #[test]
 fn a_model_is_fetched_once_with_the_files_that_are_read_and_becomes_the_main_revision() {
     let cache = tempfile::tempdir().unwrap();
-    let more = [("model.safetensors", "the weights"), ("1_Pooling/config.json", "the pooling")];
+    let more = [
+        ("model.safetensors", "the weights"),
+        ("1_Pooling/config.json", r#"{"pooling_mode": "mean"}"#),
+    ];
     let hub = hub(files(&more), 0, None);
     let folder = fetch("owner/model", cache.path(), &hub.url).unwrap();
     let snapshot = cache.path().join("models--owner--model/snapshots").join(COMMIT);
@@ -165,9 +168,11 @@ fn what_is_missing_or_unsupported_is_named_before_weights_are_fetched() {
     without.remove("tokenizer.json");
     let mut other = files(&[weights]);
     other.insert("config.json".into(), br#"{"model_type": "gpt2"}"#.to_vec());
+    let pooling = ("1_Pooling/config.json", r#"{"pooling_mode": "max"}"#);
     for (files, expected) in [
         (without, "it has no tokenizer.json"),
         (other, "gpt2"),
+        (files(&[weights, pooling]), "`pooling_mode` is max"),
         (files(&[]), "it has neither model.safetensors nor"),
         (files(&[(INDEX, "{}")]), "is malformed"),
     ] {
