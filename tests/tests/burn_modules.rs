@@ -18,6 +18,9 @@ use burn::optim::{
 };
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn::train::{TrainOutput, TrainStep};
+use burn_sparse::pattern::Pattern;
+use burn_sparse::prelude::Steps;
+use burn_sparse::prune::{Horizon, Plan, PruneConfig, Pruning, Ramp};
 use burn_sparse::train::{Pruned, Sparse};
 use burn_sparse_run::recipe::Recipe;
 use burn_sparse_tests::models::{Loss, seeded};
@@ -300,6 +303,36 @@ fn a_parameter_that_is_in_a_module_twice_is_pruned_once() {
     assert_eq!(pruned, ["first.weight"]);
     assert_eq!(plan.unpruned[0].name, "second.weight");
     assert_eq!(plan.unpruned[0].reason, "the same parameter as first.weight");
+}
+
+#[test]
+fn a_rule_for_the_second_name_of_a_parameter_is_refused_with_the_first() {
+    let device = Device::flex().autodiff();
+    let mut model = Layers::new(&device);
+    model.second.weight = model.first.weight.clone();
+    let to =
+        |sparsity, path| PruneConfig::new(Pattern::unstructured(), sparsity).with_params([path]);
+    let rule = |path| to(0.5, path);
+    let plan = |rules: Pruning| Plan::new(rules, &model, Horizon::steps(8));
+    let second = plan(rule("second.*").into()).unwrap_err().to_string();
+    assert!(second.contains("second.weight") && second.contains("first.weight"), "{second}");
+    // The rule that applies to one name must apply to the other.
+    let both = Pruning::new([rule("*"), to(0.75, "second.*")]);
+    assert_eq!(plan(both).unwrap_err().to_string(), second);
+    assert_eq!(plan(rule("first.*").into()).unwrap().weights.len(), 1);
+    let excepted = rule("*").with_except(["first.*"]);
+    assert_eq!(plan(excepted.into()).unwrap().weights.len(), 0);
+}
+
+#[test]
+fn a_plan_of_another_model_is_refused_before_its_ramp_begins() {
+    let device = Device::flex().autodiff();
+    let ramp = Ramp::one_shot(Steps(4));
+    let rule = PruneConfig::new(Pattern::unstructured(), 0.5).with_ramp(ramp);
+    let plan = Plan::new(&rule, &Layers::new(&device), Horizon::steps(8)).unwrap();
+    let other = plan.attach(LinearConfig::new(FEATURES, 24).init(&device));
+    let error = other.err().unwrap().to_string();
+    assert!(error.contains("first.weight") && error.contains("another model"), "{error}");
 }
 
 /// Counts the zeros of the stored matrices, without applying their masks.

@@ -55,6 +55,38 @@ impl ModuleMapper for Double {
 }
 
 #[test]
+fn a_packed_weight_is_trained_if_the_dense_one_was() {
+    let (dense, packed) = layers(64, 96, FloatType::F32);
+    let checkpoint = |pattern: Pattern| {
+        let weights = noise(64 * 96);
+        let scores: Vec<f32> = weights.iter().map(|w| w.abs()).collect();
+        let scores = Scores::new(64, 96, &scores).unwrap();
+        let mask = pattern.project(&scores, 0.75, &Search::default()).unwrap().mask;
+        let packed = Packed::pack(&pattern, &weights, &mask, None).unwrap();
+        let (layer, float) = ("Linear".into(), FloatType::F32);
+        let view = View::Linear { rows: 64, cols: 96 };
+        let entry = PackedEntry { layer, view, pattern, packed, float, scales: None };
+        let values = noise(64);
+        let (layer, shape) = ("Linear".into(), vec![64]);
+        let bias = Entry::Dense { layer, shape, values, float, scales: None };
+        let entries = [("weight".to_string(), Entry::Packed(entry)), ("bias".to_string(), bias)];
+        Checkpoint::from_entries(entries.into())
+    };
+    let is_trained = |layer: &Linear| layer.weight.base().is_require_grad();
+    // Loaded on a plain device: trained from `train` on.
+    assert!(!is_trained(&packed) && is_trained(&packed.clone().train()));
+    let checkpoint = checkpoint(Pattern::balanced(32));
+    let frozen = dense.no_grad();
+    assert!(!is_trained(&checkpoint.load(frozen.clone()).unwrap().train()));
+    // Loaded on a training device, also before the dense weight is initialized.
+    let device = Device::flex().autodiff();
+    let new = || LinearConfig::new(96, 64).init(&device);
+    assert!(is_trained(&checkpoint.load(new()).unwrap()));
+    assert!(!is_trained(&checkpoint.load(new().no_grad()).unwrap()));
+    assert!(!is_trained(&checkpoint.load(frozen.train()).unwrap()));
+}
+
+#[test]
 fn a_layer_too_small_for_a_sparse_kernel_runs_dense_and_follows_its_values() {
     let (dense, mut packed) = layers(5, 64, FloatType::F32);
     let x = Tensor::<2>::from_data(TensorData::new(noise(3 * 64), [3, 64]), &Device::flex());

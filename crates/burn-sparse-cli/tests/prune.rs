@@ -150,8 +150,12 @@ fn what_cannot_be_pruned_is_refused_and_leaves_an_older_output() {
     let balanced = ["--pattern", "balanced(block=8)", "--sparsity", "0.75"];
     for (file, more, hints) in [
         ("nan.safetensors", &balanced[..], vec!["tensor a.weight", "row 0, column 5 is NaN"]),
-        ("cut.safetensors", &balanced, vec!["cut.safetensors is no complete safetensors file"]),
-        ("tiny.safetensors", &balanced, vec!["tiny.safetensors is no complete safetensors file"]),
+        ("cut.safetensors", &balanced, vec!["cut.safetensors is not a complete safetensors file"]),
+        (
+            "tiny.safetensors",
+            &balanced,
+            vec!["tiny.safetensors is not a complete safetensors file"],
+        ),
         ("claims.safetensors", &balanced, vec!["the header claims 18446744073709551615 bytes"]),
         ("no.safetensors", &balanced, vec!["cannot read no.safetensors"]),
         (

@@ -43,7 +43,7 @@ pub enum RunError {
     #[error(transparent)]
     Bench(#[from] BenchError),
     /// No device was given.
-    #[error("no device was named: name one at least")]
+    #[error("no device given: name at least one")]
     NoDevice,
     /// Another rank failed, and this one stopped with it.
     #[error(transparent)]

@@ -11,7 +11,7 @@ use super::train::is_default;
 pub struct Calibrate {
     /// Number of training samples whose inputs are recorded.
     pub samples: usize,
-    /// What ranks weights.
+    /// Score that ranks weights.
     pub score: Saliency,
     /// `true` to set kept weights to their least-squares values.
     pub repair: bool,

@@ -30,7 +30,7 @@ pub struct TrainConfig {
     pub clip: Option<f64>,
     /// Optimizer; its state is reset when pruning starts.
     pub optimizer: OptimizerConfig,
-    /// Form of pruned weights once their masks are final.
+    /// Form of pruned weights once their masks are final, and between updates where dropped weights never come back.
     #[serde(skip_serializing_if = "is_default")]
     pub compute: Compute,
     /// Learning rate schedule of each of the two phases.
@@ -201,7 +201,7 @@ pub enum OptimizerConfig {
         #[serde(default, skip_serializing_if = "is_default")]
         state: StateType,
     },
-    /// Stochastic gradient descent.
+    /// Stochastic gradient descent, as Burn's `SgdConfig`: with momentum, gradients are scaled by 0.9 (a dampening of 0.1).
     Sgd {
         /// Peak learning rate.
         learning_rate: f64,

@@ -49,9 +49,14 @@ impl ModuleMapper for Freeze {
                 (frozen, *matched) = (true, true);
             }
         }
-        self.trained += usize::from(!frozen);
+        // Running statistics of a batch norm are not trained, whatever the globs say.
+        self.trained += usize::from(!frozen && !is_statistic(&name));
         if frozen { param.set_require_grad(false) } else { param }
     }
+}
+
+fn is_statistic(name: &str) -> bool {
+    ["running_mean", "running_var"].iter().any(|last| name.rsplit('.').next() == Some(last))
 }
 
 #[cfg(test)]
@@ -86,6 +91,14 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         let error = frozen(&["*"]).unwrap_err().to_string();
+        assert!(error.contains("leaves no parameter to train"), "{error}");
+    }
+
+    #[test]
+    fn running_statistics_are_no_parameters_to_train() {
+        let model = burn::nn::BatchNormConfig::new(4).init(&Device::flex().autodiff());
+        let globs: Vec<String> = ["gamma", "beta"].map(String::from).into();
+        let error = freeze(model, &globs).unwrap_err().to_string();
         assert!(error.contains("leaves no parameter to train"), "{error}");
     }
 }

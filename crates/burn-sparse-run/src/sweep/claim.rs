@@ -89,6 +89,12 @@ fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
+/// Writes to a file that exists.
+fn renewed(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
 impl Claim {
     /// Renews a claim, until it is dropped or taken over.
     fn hold(folder: PathBuf, number: u64, name: String, every: Duration) -> io::Result<Self> {
@@ -104,7 +110,14 @@ impl Claim {
                     return;
                 }
                 // A failed renewal is retried; a lease lasts for several renewals.
-                let _ = fs::write(&path, format!("{name}{times}\n"));
+                match renewed(&path, &format!("{name}{times}\n")) {
+                    // Whoever took the run over has finished it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        taken.store(true, Ordering::Release);
+                        return;
+                    }
+                    _ => {}
+                }
             }
         };
         let thread = std::thread::Builder::new().name("claim".into()).spawn(renew)?;

@@ -26,7 +26,7 @@ impl FromStr for Shard {
             Some(Self { index: index.parse().ok()?, count: count.parse().ok()? })
         });
         parts.filter(|shard| (1..=shard.count).contains(&shard.index)).ok_or_else(|| {
-            format!("`{text}` is no shard: expected i/n with i from 1 to n, as in 2/3")
+            format!("`{text}` is not a shard: expected i/n with i from 1 to n, as in 2/3")
         })
     }
 }

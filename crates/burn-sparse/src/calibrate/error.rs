@@ -54,7 +54,7 @@ pub enum CalibrateError {
         second: usize,
     },
     /// Reconstruction of a model that is not split into blocks.
-    #[error("blocks can only be reconstructed if `Blocks::features` returns what they put out")]
+    #[error("blocks can only be reconstructed if `Blocks::features` returns their outputs")]
     NoFeatures,
     /// A convolution whose weights are to be rounded to integers.
     #[error("parameter {name}: only the weights of linear layers become integers")]

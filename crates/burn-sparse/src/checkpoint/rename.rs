@@ -63,7 +63,7 @@ pub(super) fn renamed<'a, T>(
         Some(at) => Err(CheckpointError::Rename {
             text: format!("{}={}", renames[at].from, renames[at].to),
             reason: format!(
-                "no tensor of {} is in {}, or an earlier rename takes it",
+                "{} has no tensor under {}, or an earlier rename matched it",
                 path.display(),
                 renames[at].from
             ),

@@ -59,7 +59,7 @@ pub enum BenchError {
     Device(String),
     /// The sparse layer computes another result.
     #[error(
-        "{kernel} answers {error:.1e} off the dense layer, of its largest output, expected less: \
+        "{kernel} differs from the dense layer by {error:.1e} of its largest output, which is too much: \
          its time would mean nothing"
     )]
     Wrong {

@@ -155,8 +155,9 @@ impl Reparameterizer for PackInto {
         let mut shape = [1; D];
         shape[..2].copy_from_slice(&values.dims());
         // A materialized weight is not a leaf anymore; on a training device the kept values are one.
-        let base = Param::initialized(param.id, values.reshape(Shape::new(shape)))
-            .set_require_grad(device.is_autodiff());
+        let (id, trained) = (param.id, is_trained(param, &device));
+        let base = Param::initialized(id, values.reshape(Shape::new(shape)));
+        let base = base.set_require_grad(trained);
         let int = |tensor| Param::initialized(ParamId::new(), tensor);
         let packed = PackedParam {
             index: int(index),
@@ -172,4 +173,11 @@ impl Reparameterizer for PackInto {
         };
         (base, Some(packed))
     }
+}
+
+/// Returns `true` if a parameter is trained, or will be on a training device, without initializing it.
+fn is_trained<const D: usize>(param: Param<Tensor<D>>, device: &Device) -> bool {
+    let id = param.id;
+    let probe = param.transform_for_load(Tensor::zeros([1; D], device), id);
+    if device.is_autodiff() { probe.is_require_grad() } else { probe.train().is_require_grad() }
 }

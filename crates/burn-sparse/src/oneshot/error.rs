@@ -38,7 +38,7 @@ pub enum OneShotError {
         sparsity: f64,
     },
     /// The input is not a safetensors file.
-    #[error("{} is no complete safetensors file: {reason}", path.display())]
+    #[error("{} is not a complete safetensors file: {reason}", path.display())]
     Safetensors {
         /// File.
         path: PathBuf,

@@ -53,7 +53,9 @@ impl Input {
             let shard = Shard::open(folder.join(name))?;
             for (tensor, _) in shard.file.tensors() {
                 if map.get(tensor) != Some(name) || !seen.insert(tensor.clone()) {
-                    return Err(malformed(format!("does not place {tensor} of {name} there")));
+                    return Err(malformed(format!(
+                        "{name} contains {tensor}, which the index does not list there"
+                    )));
                 }
             }
             shards.push(shard);

@@ -84,6 +84,16 @@ pub enum PlanError {
         /// Cause.
         reason: String,
     },
+    /// A rule selects a shared parameter by another name than its first, under which no rule or another one selects it.
+    #[error(
+        "parameter {name} is the same as {first}, which the rule does not select: use that name"
+    )]
+    Shared {
+        /// Selected path.
+        name: String,
+        /// First path of the parameter.
+        first: String,
+    },
     /// A parameter that already has another reparameterization.
     #[error(
         "parameter {name} already has the reparameterization `{found}`; materialize the model first"

@@ -52,7 +52,8 @@ impl Plan {
     ///
     /// # Errors
     /// Returns an error when a rule is malformed, a selector matches nothing, a pattern does not fit a shape, a ramp
-    /// does not fit the horizon, or a selected parameter is already masked or packed.
+    /// does not fit the horizon, a selected parameter is already masked or packed, or a rule selects a shared parameter by another
+    /// name than its first.
     pub fn new<M: Module>(
         pruning: impl Into<Pruning>,
         model: &M,
@@ -63,18 +64,31 @@ impl Plan {
         let parameters = parameters(model);
         let verdicts = select(pruning.configs(), &parameters)?;
         let (mut weights, mut unpruned) = (Vec::new(), Vec::new());
-        let mut seen: BTreeMap<ParamId, String> = BTreeMap::new();
+        // Name and rule of the first parameter with an id; no rule if one cannot apply to it.
+        let mut seen: BTreeMap<ParamId, (String, Option<Option<usize>>)> = BTreeMap::new();
         for (parameter, verdict) in parameters.into_iter().zip(verdicts) {
             let (name, shape) = (parameter.name.clone(), parameter.shape.clone());
-            if let Some(first) = seen.get(&parameter.id) {
+            let rule = match &verdict {
+                Verdict::Pruned { table, .. } => Some(Some(*table)),
+                Verdict::Unselected => Some(None),
+                Verdict::Unpruned(_) => None,
+            };
+            if let Some((first, of_first)) = seen.get(&parameter.id) {
+                if matches!(rule, Some(Some(_))) && of_first.is_some() && rule != *of_first {
+                    return Err(PlanError::Shared { name, first: first.clone() });
+                }
                 // Burn's optimizers step only the first of them, and only that one gets a mask.
                 let reason = format!("the same parameter as {first}");
                 let view = view(&parameter);
                 unpruned.push(Unpruned { name, shape, view, reason });
                 continue;
             }
-            seen.insert(parameter.id, name.clone());
+            seen.insert(parameter.id, (name.clone(), rule));
             match (verdict, view(&parameter), parameter.reparameterization) {
+                (Verdict::Unselected, view, _) => {
+                    let reason = "no table selects it".into();
+                    unpruned.push(Unpruned { name, shape, view, reason });
+                }
                 (Verdict::Unpruned(reason), view, _) => {
                     unpruned.push(Unpruned { name, shape, view, reason });
                 }
@@ -110,8 +124,8 @@ impl Plan {
         Ok(Self::of(&pruning, horizon, weights, unpruned))
     }
 
-    /// Returns the plan with all masks fixed: training never updates them. The masks themselves come from elsewhere, such as a
-    /// checkpoint or a calibration.
+    /// Returns the plan with all masks fixed: training never updates them. The masks themselves come from a record that is loaded
+    /// into the model after [`Self::attach`], or from a calibration.
     #[must_use]
     pub fn with_fixed_masks(mut self) -> Self {
         for weight in &mut self.weights {

@@ -35,7 +35,7 @@ impl Schedule {
     /// Returns `true` if the mask is updated after `step` optimizer steps.
     pub fn is_update(&self, step: usize) -> bool {
         let inside = (self.start..self.end).contains(&step);
-        step == self.end || (inside && (step - self.start).is_multiple_of(self.every))
+        step == self.end || (inside && (step - self.start).is_multiple_of(self.interval()))
     }
 
     /// Returns the sparsity of the last update up to `step`; 0 before the first.
@@ -47,18 +47,19 @@ impl Schedule {
             return 0.0;
         }
         if let Some(Turn { partition, partitions, rounds }) = self.turn {
-            let turn = (step - self.start) / self.every;
-            let dense = turn < partitions.saturating_mul(rounds) && turn % partitions == partition;
+            let turn = (step - self.start) / self.interval();
+            let dense =
+                turn < partitions.saturating_mul(rounds) && turn % partitions.max(1) == partition;
             return if dense { 0.0 } else { self.target };
         }
-        let update = step - (step - self.start) % self.every - self.start;
+        let update = step - (step - self.start) % self.interval() - self.start;
         let progress = update as f64 / (self.end - self.start) as f64;
         self.curve.sparsity(progress, self.target)
     }
 
     /// Returns the progress of the ramp, 0 to 1.
     pub fn progress(&self, step: usize) -> f64 {
-        match self.end - self.start {
+        match self.end.saturating_sub(self.start) {
             0 => 1.0,
             steps => (step.saturating_sub(self.start) as f64 / steps as f64).min(1.0),
         }
@@ -66,12 +67,17 @@ impl Schedule {
 
     /// Returns the number of updates.
     pub fn count(&self) -> usize {
-        (self.end - self.start).div_ceil(self.every) + 1
+        self.end.saturating_sub(self.start).div_ceil(self.interval()) + 1
+    }
+
+    /// Returns the number of steps between two updates, which a schedule read from a file may give as 0.
+    fn interval(&self) -> usize {
+        self.every.max(1)
     }
 
     /// Returns update `number`, from 0, as `(step, sparsity)`.
     pub fn update(&self, number: usize) -> (usize, f64) {
-        let step = number.saturating_mul(self.every).saturating_add(self.start).min(self.end);
+        let step = number.saturating_mul(self.interval()).saturating_add(self.start).min(self.end);
         (step, self.sparsity(step))
     }
 
@@ -93,6 +99,20 @@ mod tests {
 
     fn schedule(start: usize, end: usize, every: usize) -> Schedule {
         Schedule { start, end, every, curve: Curve::default(), target: 0.75, turn: None }
+    }
+
+    #[test]
+    fn a_malformed_schedule_is_invalid_and_never_panics() {
+        let turn = Some(Turn { partition: 0, partitions: 0, rounds: 1 });
+        for broken in [schedule(0, 4, 0), schedule(9, 4, 2), Schedule { turn, ..schedule(0, 4, 1) }]
+        {
+            assert!(!broken.is_valid());
+            let last = broken.updates().last().unwrap();
+            assert_eq!(last, (4, 0.75), "{broken:?}");
+            for step in 0..12 {
+                let _ = (broken.is_update(step), broken.sparsity(step), broken.progress(step));
+            }
+        }
     }
 
     #[test]

@@ -39,10 +39,10 @@ impl Selector {
 /// Decision about one parameter.
 pub(super) enum Verdict {
     /// Index of the rule that applies, and of those that it overrides.
-    Pruned {
-        table: usize,
-        shadowed: Vec<usize>,
-    },
+    Pruned { table: usize, shadowed: Vec<usize> },
+    /// No rule selects it, though one could.
+    Unselected,
+    /// Excepted, or not prunable; says which.
     Unpruned(String),
 }
 
@@ -72,11 +72,11 @@ pub(super) fn select(
         .map(|((parameter, mut tables), excepted)| match (tables.pop(), excepted) {
             (Some(table), _) => Verdict::Pruned { table, shadowed: tables },
             (None, Some(reason)) => Verdict::Unpruned(reason),
-            (None, None) => Verdict::Unpruned(match view(parameter) {
-                Some(_) => "no table selects it".into(),
-                None if parameter.shape.len() < 2 => "not a matrix".into(),
-                None => format!("{} is not prunable", parameter.layer),
-            }),
+            (None, None) => match view(parameter) {
+                Some(_) => Verdict::Unselected,
+                None if parameter.shape.len() < 2 => Verdict::Unpruned("not a matrix".into()),
+                None => Verdict::Unpruned(format!("{} is not prunable", parameter.layer)),
+            },
         })
         .collect())
 }

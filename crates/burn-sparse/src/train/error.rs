@@ -17,8 +17,8 @@ pub enum TrainError {
         /// Cause.
         source: PatternError,
     },
-    /// A planned parameter without a mask: the plan was made for another model.
-    #[error("parameter {name} has no mask; the plan belongs to another model")]
+    /// A planned parameter that is missing or has no mask: the plan was made for another model.
+    #[error("parameter {name} is missing or has no mask; the plan belongs to another model")]
     Unmasked {
         /// Path of the parameter.
         name: String,
@@ -36,7 +36,7 @@ pub enum TrainError {
         found: Vec<usize>,
     },
     /// A plan, read from elsewhere, with a schedule that cannot be followed.
-    #[error("the plan has a schedule without a last update: {found}")]
+    #[error("the plan has a schedule that cannot be followed: {found}")]
     Schedule {
         /// Parameter and schedule.
         found: String,
@@ -65,8 +65,8 @@ pub enum TrainError {
     },
     /// A score needs a gradient that does not exist.
     #[error(
-        "parameter {name}: its score needs a gradient, which neither an update before the first step has, nor a weight \
-         that the loss does not depend on"
+        "parameter {name}: its score needs a gradient; there is none before the first step, or if the loss does not depend on \
+         the weight"
     )]
     NoGradient {
         /// Path of the parameter.

@@ -6,10 +6,14 @@ use super::TrainError;
 use crate::params::parameters;
 use crate::prune::Plan;
 
-/// Refuses a model whose parameters have other shapes than a plan's weights of the same names. Missing ones are reported where they
-/// are read.
+/// Refuses a model that lacks one of a plan's weights, or has it in another shape.
 pub(crate) fn refuse_other_shapes<M: Module>(plan: &Plan, model: &M) -> Result<(), TrainError> {
-    for parameter in parameters(model) {
+    let parameters = parameters(model);
+    let has = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
+    if let Some(lost) = plan.weights.iter().find(|weight| !has(&weight.name)) {
+        return Err(TrainError::Unmasked { name: lost.name.clone() });
+    }
+    for parameter in parameters {
         // The values of a packed weight have a shape of their own.
         if parameter.reparameterization.is_some() {
             continue;

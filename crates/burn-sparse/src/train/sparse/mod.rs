@@ -157,7 +157,7 @@ impl<M: Module> Sparse<M> {
 
     /// Returns the number of optimizer steps since pruning started.
     ///
-    /// The counter is kept on the host, and read from the device only once after a record has been loaded.
+    /// The counter is kept on the host, and read from the device only from the time when a record is loaded to the next step.
     ///
     /// # Errors
     /// Returns an error when the device fails to return the counter of a loaded record.
