@@ -114,7 +114,7 @@ fn weights_come_back_from_pytorchs_layout_and_from_sparse_bitmask() {
     ];
     assert_refused(&run(folder, &arguments), &hints);
     let unused = [&arguments[..], &["--rename", "net.7=fc1"]].concat();
-    assert_refused(&run(folder, &unused), &["rename `net.7=fc1`", "is in net.7"]);
+    assert_refused(&run(folder, &unused), &["rename `net.7=fc1`", "no tensor under net.7"]);
     let clash = [&arguments[..], &["--rename", "net.0=fc1", "--rename", "net.2=fc1"]].concat();
     assert_refused(&run(folder, &clash), &["two tensors have this name once renamed"]);
     let other = ["import", "dense.safetensors", "--task", "mnist-mlp", "--out", "x"];

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use burn_sparse::checkpoint::CheckpointError;
 use thiserror::Error;
@@ -11,7 +11,8 @@ pub enum PretrainedError {
     #[error(
         "there is no folder {name}, and no model of this name in the cache of the Hugging Face hub: name a folder with \
          config.json, tokenizer.json, model.safetensors and the other files of the model, or, for a model on the hub, run \
-         `hf download OWNER/MODEL` on a machine with a network"
+         `hf download {}` on a machine with a network",
+        on_hub(name)
     )]
     NotFound {
         /// Folder, or name on the hub.
@@ -110,4 +111,10 @@ fn listed(problems: &[String]) -> String {
         lines += &format!("\n  and {} more", problems.len() - MOST);
     }
     lines
+}
+
+/// Returns a name as that of a model on the hub, which has an owner and is not a path.
+fn on_hub(name: &Path) -> &str {
+    let is_name = |name: &&str| name.split('/').count() == 2 && !name.starts_with(['.', '/']);
+    name.to_str().filter(is_name).unwrap_or("OWNER/MODEL")
 }

@@ -114,5 +114,5 @@ fn mark(svg: &mut String, label: &str, [x, y]: [f64; 2], colour: &str) {
         y - 4.0
     );
     let style = format!("fill=\"{colour}\" text-anchor=\"middle\" font-size=\"12\"");
-    text(svg, x, y + 18.0, &style, label);
+    text(svg, x, y - 10.0, &style, label);
 }
