@@ -24,13 +24,10 @@ impl Folder {
         let missing = || PretrainedError::NotFound { name: path.into() };
         let (name, cache) = (path.to_str().ok_or_else(missing)?, cache().ok_or_else(missing)?);
         let cached = snapshot(&cache, name);
-        let lacks = match &cached {
-            Some(snapshot) => match lacking(snapshot)? {
-                None => return Self::open(snapshot),
-                lacks => lacks,
-            },
-            None => None,
-        };
+        let lacks = cached.as_deref().map(lacking).transpose()?.flatten();
+        if let (Some(snapshot), None) = (&cached, &lacks) {
+            return Self::open(snapshot);
+        }
         #[cfg(feature = "hub")]
         if Self::is_name(path) && !environment::is_offline() {
             return Self::open(super::hub::fetch(name, &cache, &environment::endpoint())?);

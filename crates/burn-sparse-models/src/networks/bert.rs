@@ -35,7 +35,7 @@ pub struct BertConfig {
     /// How the features of a text's tokens become its embedding.
     #[config(default = "Pooling::Mean")]
     pub pooling: Pooling,
-    /// Whether embeddings are scaled to length one.
+    /// `true` to scale embeddings to length one.
     #[config(default = true)]
     pub normalize: bool,
 }
