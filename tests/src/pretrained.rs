@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use burn::tensor::Device;
+use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, Weights};
 use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
@@ -141,4 +143,21 @@ pub fn shard(folder: &Path, tensors: &Tensors) -> PathBuf {
     let index = folder.join("model.safetensors.index.json");
     fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
     index
+}
+
+/// Loads a sentence embedder from a folder; returns the text of an error.
+pub fn embedder(folder: &Path) -> Result<BertEmbedder, String> {
+    let folder = Folder::open(folder).map_err(|error| error.to_string())?;
+    BertEmbedder::load(&folder, Weights::Packed, &Device::flex()).map_err(|e| e.to_string())
+}
+
+/// Loads a language model from a folder; returns the text of an error.
+pub fn language(folder: &Path) -> Result<CausalLm, String> {
+    let folder = Folder::open(folder).map_err(|error| error.to_string())?;
+    CausalLm::load(&folder, Weights::Packed, &Device::flex()).map_err(|e| e.to_string())
+}
+
+/// Asserts that the text of an error contains all of these words.
+pub fn assert_names(error: &str, words: &[&str]) {
+    assert!(words.iter().all(|word| error.contains(word)), "{error}\nshould name {words:?}");
 }

@@ -302,6 +302,18 @@ fn a_layer_that_cannot_be_recorded_is_named_before_anything_runs() {
 }
 
 #[test]
+fn a_layer_that_the_model_holds_twice_is_refused_with_both_paths() {
+    let mut model = stack();
+    model.layers[2] = model.layers[0].clone();
+    let plan = plan(&model, &rule("balanced(block=8)", 0.5).with_params(["layers.0.*"]));
+    let whole = Whole::new(|model: &Stack, x: &Tensor<2>| drop(model.forward(x)));
+    let config = CalibrateConfig::new();
+    let found = plan.calibrate(&model, &whole, vec![tokens(9, 24)], &config, |_| ());
+    let error = found.unwrap_err().to_string();
+    assert!(error.contains("layers.0.weight") && error.contains("layers.2.weight"), "{error}");
+}
+
+#[test]
 fn bad_input_is_one_clear_error() {
     let model = linear(8, 8, true);
     let run = |rule: &PruneConfig, x: Vec<Tensor<2>>, config: CalibrateConfig| {

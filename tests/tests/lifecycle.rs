@@ -7,9 +7,10 @@ use burn::optim::AdamWConfig;
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::{TrainOutput, TrainStep};
-use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Format};
+use burn_sparse::checkpoint::{Checkpoint, CheckpointError, Entry, FloatType, Format};
 use burn_sparse::nn::{Linear, LinearConfig, record_dispatch};
 use burn_sparse::pattern::Pattern;
+use burn_sparse::pattern::format::{DenseScales, Integers, Scales};
 use burn_sparse::prune::Plan;
 use burn_sparse::train::Sparse;
 use burn_sparse_run::recipe::Recipe;
@@ -335,6 +336,49 @@ fn a_checkpoint_of_another_architecture_lists_what_differs() {
     ] {
         assert!(text.contains(hint), "{text}");
     }
+}
+
+#[test]
+fn entries_that_do_not_fit_their_shape_or_their_layer_are_refused() {
+    let layer = LinearConfig::new(2, 2).with_bias(false).init(&Device::flex());
+    let entry = |layer: &str, values: usize, scales| Entry::Dense {
+        layer: layer.into(),
+        shape: vec![2, 2],
+        values: vec![1.0; values],
+        float: FloatType::F32,
+        scales,
+    };
+    let rows =
+        || Some(DenseScales { axis: 0, scales: Scales::new(Integers::Int8, 2, 2, vec![1.0; 2]) });
+    for (entry, hint) in [
+        (entry("Linear", 3, None), "the values of weight do not fill its shape"),
+        (
+            entry("Embedding", 4, rows()),
+            "weight has the scales of a layer Embedding, but its layer is Linear",
+        ),
+    ] {
+        let checkpoint = Checkpoint::from_entries([("weight".into(), entry)].into());
+        let error = checkpoint.load(layer.clone()).unwrap_err().to_string();
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
+#[test]
+fn parameters_that_pytorch_would_name_alike_are_refused() {
+    let entry = || Entry::Dense {
+        layer: "RmsNorm".into(),
+        shape: vec![2],
+        values: vec![1.0; 2],
+        float: FloatType::F32,
+        scales: None,
+    };
+    let entries = ["norm.gamma", "norm.weight"].map(|name| (name.to_string(), entry()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.safetensors");
+    let written = Checkpoint::from_entries(entries.into()).write(&path, Format::DensePyTorch);
+    let error = written.unwrap_err().to_string();
+    assert!(error.contains("norm.weight") && error.contains("two parameters"), "{error}");
+    assert!(!path.exists());
 }
 
 #[test]

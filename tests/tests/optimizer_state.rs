@@ -115,6 +115,7 @@ fn trained(
     (state(optimizer), [before, dropped(&sparse)])
 }
 
+const STRAIGHT_THROUGH: &str = "regrow = \"straight-through\"\n";
 const RIGL: &str = "regrow = { fraction = 0.4 }\ncurve = [[0.0, 1.0], [1.0, 1.0]]\n";
 
 #[test]
@@ -156,14 +157,14 @@ fn the_past_of_dropped_weights_stays_where_the_recipe_says_so() {
 #[test]
 fn with_straight_through_the_past_ends_when_masks_are_final() {
     for (name, mut optimizer) in optimizers() {
-        let (state, [_, after]) = trained("", &mut optimizer, 6);
+        let (state, [_, after]) = trained(STRAIGHT_THROUGH, &mut optimizer, 6);
         let past = |state: &[Vec<f32>]| {
             let places = state.iter().flat_map(|tensor| after.iter().zip(tensor));
             places.filter(|(dropped, value)| **dropped && **value != 0.0).count()
         };
         assert!(past(&state) > 100, "{name}: dropped weights go on learning");
         let (_, mut optimizer) = optimizers().into_iter().find(|(n, _)| *n == name).unwrap();
-        let (state, [_, after]) = trained("", &mut optimizer, 8);
+        let (state, [_, after]) = trained(STRAIGHT_THROUGH, &mut optimizer, 8);
         let places = state.iter().flat_map(|tensor| after.iter().zip(tensor));
         let past = places.filter(|(dropped, value)| **dropped && **value != 0.0).count();
         assert_eq!(past, 0, "{name}: masks are final");

@@ -45,6 +45,7 @@ fn net() -> Net {
 fn attached(model: Net, pattern: &str) -> Sparse<Net> {
     let ramp = Ramp::cubic(Steps(8)).with_every(Steps(2));
     let pruning = PruneConfig::new(pattern.parse().unwrap(), 0.75).with_ramp(ramp);
+    let pruning = pruning.with_regrow(Regrow::StraightThrough);
     Plan::new(&pruning, &model, Horizon::steps(200)).unwrap().attach(model).unwrap()
 }
 

@@ -4,9 +4,10 @@ mod support;
 
 use std::path::Path;
 
+use burn_sparse::checkpoint::{Checkpoint, Format};
 use burn_sparse_tests::pretrained::BERT;
 use burn_sparse_tests::pretrained_run::Place;
-use support::{assert_refused, command, recipe, run, train};
+use support::{assert_refused, command, json, recipe, run, train};
 
 /// Trains a recipe with `from` replaced by `to` and asserts that it is refused before anything is written.
 fn refused(from: &str, to: &str, hints: &[&str]) {
@@ -391,6 +392,11 @@ fn options_that_would_have_no_effect_are_refused() {
         let stderr = String::from_utf8_lossy(&run(path, &calibrated).stderr).into_owned();
         assert!(stderr.contains(option) && stderr.contains(needed), "{stderr}");
     }
+    let rounded = ["--calibrate", "text", "--values", "w8a8", "--format", "dense"];
+    let output = run(path, &[&prune[..], &rounded].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("--format dense holds floats"), "{stderr}");
     for option in ["--text", "--windows", "--context"] {
         let output = run(path, &["eval", model, option, "3"]);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -403,6 +409,30 @@ fn options_that_would_have_no_effect_are_refused() {
 }
 
 #[test]
+fn a_value_within_a_plain_value_cannot_be_set() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "", "");
+    let set = ["plan", "recipe.toml", "--set", "prune.sparsity.share=0.9"];
+    assert_refused(&run(folder.path(), &set), &["prune.sparsity.share", "plain value"]);
+}
+
+#[test]
+fn a_checkpoint_with_a_recipe_of_another_version_is_inspected_and_a_report_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    train(folder.path(), "run", &[]);
+    let path = folder.path().join("run/checkpoint.safetensors");
+    let checkpoint = Checkpoint::read(&path).unwrap();
+    let provenance = checkpoint.provenance().clone().with_recipe("version = 99\n");
+    checkpoint.with_provenance(provenance).write(&path, Format::Packed).unwrap();
+    let found = json(folder.path(), &["inspect", "run", "--json"]);
+    assert!(found["task"].is_null() && found["recipe"] == "version = 99\n", "{found}");
+    assert_refused(
+        &run(folder.path(), &["report", "run"]),
+        &["run/checkpoint.safetensors", "task"],
+    );
+}
+
+#[test]
 fn an_output_in_a_folder_that_is_not_there_names_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     train(folder.path(), "run", &[]);
@@ -411,7 +441,10 @@ fn an_output_in_a_folder_that_is_not_there_names_the_folder() {
         &run(folder.path(), &arguments),
         &["nowhere/x.safetensors", "no folder nowhere"],
     );
-    // Before anything is trained or measured.
+    // Before anything is pruned, trained or measured.
+    let prune = ["prune", "x.safetensors", "--pattern", "unstructured", "--sparsity", "0.5"];
+    let prune = [&prune[..], &["--format", "packed", "--out", "nowhere/x.safetensors"]].concat();
+    assert_refused(&run(folder.path(), &prune), &["nowhere/x.safetensors", "no folder nowhere"]);
     let sweep = ["sweep", "recipe.toml", "--patterns", "unstructured", "--sensitivity"];
     let sweep = [&sweep[..], &["--run-dir", "s", "--write", "nowhere/x.toml"]].concat();
     assert_refused(&run(folder.path(), &sweep), &["nowhere/x.toml", "no folder nowhere"]);

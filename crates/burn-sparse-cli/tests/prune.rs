@@ -266,6 +266,7 @@ fn an_option_that_cannot_mean_anything_is_bad_usage() {
         (&["shfl-bw", "--sparsity", "0.5", "--budget=-3s"], "as in 30s or 2m"),
         (&["n-of-m(keep=2,of=4)", "--sparsity", "0.75"], "leave it out"),
         (&["shfl-bw"], "--sparsity is missing"),
+        (&["shfl-bw", "--sparsity", "0", "--cap", "0.9"], "--cap is for"),
     ] {
         let output = run(folder.path(), &[&prune[..], more].concat());
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -10,15 +10,15 @@ use support::{assert_refused, command, json, recipe, run, train};
 
 /// Pruning methods, as `--set` pairs.
 const METHODS: [(&str, &[&str]); 10] = [
-    ("straight-through", &[]),
+    ("gradual", &[]),
     ("one-shot", &["prune.end=0 epochs"]),
-    ("without return", &["prune.regrow=never"]),
-    ("sr-ste", &["prune.decay=2e-4"]),
+    ("straight-through", &["prune.regrow=straight-through"]),
+    ("sr-ste", &["prune.regrow=straight-through", "prune.decay=2e-4"]),
     ("rigl", &["prune.regrow={ fraction = 0.3, score = \"gradient\" }"]),
     ("set", &["prune.regrow={ fraction = 0.3, score = \"random\" }"]),
     ("gap", &["prune.regrow={ partitions = 2, rounds = 1 }"]),
     ("packed", &["train.compute=packed", "prune.end=1 epochs"]),
-    ("packed along the ramp", &["train.compute=packed", "prune.regrow=never"]),
+    ("packed along the ramp", &["train.compute=packed"]),
     ("distilled", &["train.distill={ weight = 0.5 }", "train.keep=best", "train.patience=1"]),
 ];
 

@@ -188,6 +188,10 @@ fn a_cell_that_cannot_be_is_refused_before_anything_is_trained() {
     refused(&sparsity, &["prune.sparsity", "method x cannot set it"]);
     refused(&["1", "--method", "x:seed=3"], &["seed", "method x cannot set it"]);
     refused(&["1", "--method", "x:task=mnist-mlp"], &["task", "method x cannot set it"]);
+    let frozen = ["1", "--method", "plain:", "--method", "x:train.freeze=[\"nope.*\"]"];
+    refused(&frozen, &["train.freeze", "`nope.*` matches no parameter"]);
+    let distilled = "x:train.distill={ weight = 0.5, layers = 1 }";
+    refused(&["1", "--method", "plain:", "--method", distilled], &["train.distill.layers"]);
     let bad = run(folder, &[&SWEEP[..], &["1", "--method", "../x:"]].concat());
     assert_eq!(bad.status.code(), Some(2));
 }

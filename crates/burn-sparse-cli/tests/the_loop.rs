@@ -5,6 +5,8 @@ mod support;
 use std::path::Path;
 use std::process::Stdio;
 
+use burn_sparse_tests::pretrained::LLAMA;
+use burn_sparse_tests::pretrained_run::{LANGUAGE, Place};
 use serde_json::Value;
 use support::{assert_refused, command, json, recipe, run, train};
 
@@ -226,4 +228,24 @@ fn every_recipe_of_the_project_can_be_planned() {
         seen += 1;
     }
     assert!(seen >= 4);
+}
+
+#[test]
+fn a_pretrained_run_is_evaluated_without_its_training_text_and_beside_its_own_metrics_only() {
+    let place = Place::new(LLAMA);
+    let recipe = place.recipe(LANGUAGE, &["train.prune_epochs=1"]);
+    place.train(&recipe, "run", usize::MAX).unwrap();
+    let folder = place.data.path();
+    std::fs::remove_file(folder.join("train.txt")).unwrap();
+    let eval = |more: &[&str]| {
+        json(folder, &[&["eval", "run", "--data-dir", ".", "--json"], more].concat())
+    };
+    let own = eval(&[]);
+    let windows = ["--text", "test.txt", "--windows", "3", "--context", "8"];
+    let same = eval(&windows);
+    assert_eq!(own["metric"], same["metric"]);
+    assert_eq!(own["dense_metric"], same["dense_metric"]);
+    assert!(own["dense_metric"]["value"].is_f64());
+    let other = eval(&[&windows[..3], &["2"], &windows[4..]].concat());
+    assert!(other["dense_metric"].is_null(), "{other}");
 }

@@ -98,13 +98,15 @@ proptest! {
     }
 
     #[test]
-    fn counted_patterns_hit_the_planned_number_of_zeros(
+    fn every_pattern_hits_the_planned_number_of_zeros_within_its_tolerance(
         p in patterns(), m in matrices(), s in 0.05..0.95_f64,
     ) {
         let sparsity = fitting(&p, m.1, s);
-        if let (true, Ok(zeros)) = (p.counts_exactly(), p.target_zeros(m.0, m.1, sparsity)) {
+        if let Ok(zeros) = p.target_zeros(m.0, m.1, sparsity) {
             let mask = project(&p, &m, s).unwrap().mask;
-            prop_assert_eq!(m.0 * m.1 - mask.kept(), zeros);
+            let found = m.0 * m.1 - mask.kept();
+            let most = p.zeros_tolerance(m.0, m.1);
+            prop_assert!(found.abs_diff(zeros) <= most, "{} of {} ± {}", found, zeros, most);
         }
     }
 

@@ -67,8 +67,7 @@ fn main() {
     );
     let shfl_bw = "{ kind = \"shfl-bw\", vector = 32 }";
     let balanced = "{ kind = \"balanced\", block = 32 }";
-    let (never, drawn) = ("regrow = \"never\"", "decay = 2e-4");
-    for (method, pattern) in [(never, shfl_bw), (never, balanced), (drawn, shfl_bw)] {
+    for (method, pattern) in [("gradual", shfl_bw), ("gradual", balanced), ("sr-ste", shfl_bw)] {
         let mlp = || MlpConfig::new(784, 512, 10).init(&device);
         let images = Tensor::random([128, 784], Distribution::Default, &device);
         let batch = ImageBatch { images, targets: targets(128, &device) };
@@ -152,9 +151,13 @@ fn run<M: TrainStep + Module + ModuleDisplay>(
     input: &impl Fn() -> M::Input,
 ) -> Times {
     let ramp = steps / 2;
+    let keys = match method {
+        "gradual" => "",
+        _ => "regrow = \"straight-through\"\ndecay = 2e-4",
+    };
     let recipe: Recipe = format!(
         "version = 1\ntask = \"overhead\"\n[[prune]]\npattern = {pattern}\nsparsity = 0.75\n\
-         {except}\nend = \"{ramp} steps\"\nevery = \"{UPDATE} steps\"\n{method}\n"
+         {except}\nend = \"{ramp} steps\"\nevery = \"{UPDATE} steps\"\n{keys}\n"
     )
     .parse()
     .expect("a recipe");

@@ -81,6 +81,14 @@ pub trait Task {
     /// Returns an error when files are missing or malformed.
     fn load(&self, folder: Option<&Path>, seed: u64) -> Result<Self::Data, RunError>;
 
+    /// Loads the data that evaluation reads; training samples may be missing.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Self::load`].
+    fn load_test(&self, folder: Option<&Path>, seed: u64) -> Result<Self::Data, RunError> {
+        self.load(folder, seed)
+    }
+
     /// Initializes a model to train or to load a checkpoint into; seed the device first.
     fn model(&self, device: &Device) -> Self::Model;
 

@@ -11,7 +11,7 @@
 //! +let pruning = PruneConfig::new(Pattern::shfl_bw(32), 0.75).with_ramp(Ramp::cubic(Epochs(8.0)));
 //! +let plan = Plan::new(&pruning, &model, Horizon::epochs(12, steps_per_epoch))?;
 //! +let mut model = plan.attach(model)?;
-//!  for batch in batches {
+//!  for batch in batches {                                  // of all epochs
 //! -    let loss = loss(model.forward(batch));
 //! -    let grads = GradientsParams::from_grads(loss.backward(), &model);
 //! -    model = optimizer.step(1e-3, model, grads);
@@ -64,7 +64,7 @@
 //! | row, column | An output and an input of a layer. Burn's `Linear` stores the transpose, `[inputs, outputs]`. |
 //! | token | One input vector of a layer: a sample, a position of a sequence, or an output pixel of a convolution. |
 //! | score | Importance of a weight, by which a mask is selected: its magnitude, or a [`Scorer`](train::Scorer)'s. |
-//! | block | Columns of a row, of which every block keeps the same number of weights (Balanced), or a square of weights (block-wise). |
+//! | block | A run of consecutive weights in a row, each of which keeps the same number (Balanced), or a square of weights that is kept or dropped as a whole (block-wise). |
 //! | vector | Weights of a group's rows in one column, kept or dropped together (vector-wise, Shfl-BW). |
 //! | group | Rows that keep the same columns. |
 //! | row order | Permutation that puts the rows of a group next to each other (Shfl-BW). |
@@ -76,6 +76,7 @@
 //! | dispatch | Selection and launch of a kernel for one call. |
 //! | costs | Model of the latency of every kernel, used to dispatch calls. |
 //! | one-shot | Pruning in a single step instead of along a ramp. |
+//! | calibrate | To prune by the inputs that layers get from sample batches, and to adjust the kept weights to them. |
 //!
 //! # Features
 //!

@@ -151,7 +151,7 @@ impl TaskVisitor for Evaluate<'_> {
     fn visit<T: Task>(self, task: T) -> Self::Output {
         // Loads the model first: a checkpoint that does not fit needs no data.
         let model = self.checkpoint.load(task.model(&self.device))?;
-        let data = task.load(self.arguments.data_dir.as_deref(), self.seed)?;
+        let data = task.load_test(self.arguments.data_dir.as_deref(), self.seed)?;
         let metric = task.evaluate(&data, &model, &self.device)?.finite()?;
         let layers = layers(&model, self.checkpoint, || {
             task.outputs(&data, &model, 256, &self.device);

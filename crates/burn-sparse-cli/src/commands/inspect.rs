@@ -32,7 +32,8 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         file: path.display().to_string(),
         bytes: std::fs::metadata(&path)?.len(),
         dense_bytes: checkpoint.entries().values().map(dense_bytes).sum(),
-        task: Recipe::of(&checkpoint)?.map(|recipe| recipe.task),
+        // A recipe that this version cannot read is printed all the same.
+        task: Recipe::of(&checkpoint).ok().flatten().map(|recipe| recipe.task),
         sparsity: checkpoint.sparsity(),
         tensors: tensors(&checkpoint, &Safetensors::open(File::open(&path)?)?),
         results,

@@ -8,7 +8,7 @@ use burn_sparse_datasets::stsb;
 use burn_sparse_models::huggingface::{BertEmbedder, CausalLm, Folder, ModelConfig, Weights};
 use burn_sparse_run::Metric;
 use burn_sparse_run::pretrained::{Windows, perplexity, similarity};
-use burn_sparse_run::recipe::DataConfig;
+use burn_sparse_run::recipe::{DataConfig, Recipe};
 use burn_sparse_run::run::Results;
 use clap::{Args, ValueEnum};
 
@@ -136,16 +136,30 @@ pub(crate) fn evaluate(
         PretrainedTask::SentenceEmbedding => embedding(folder, packed, data_dir, device)?,
         PretrainedTask::CausalLm => language(folder, packed, arguments, data_dir, device)?,
     };
+    // Recorded metrics of another text would read as the cost of pruning.
+    let recorded = packed.filter(|checkpoint| match task {
+        PretrainedTask::SentenceEmbedding => true,
+        PretrainedTask::CausalLm => reads_as_recorded(checkpoint, arguments),
+    });
     Ok(Evaluated {
         task,
         metric: metric.finite()?,
         sparsity: packed.map_or(0.0, Checkpoint::sparsity),
         pattern: packed.map_or(String::new(), Checkpoint::patterns),
         layers,
-        dense_metric: packed.and_then(Results::of).and_then(|results| results.dense_metric),
-        in_f32: packed.and_then(InF32::of),
+        dense_metric: recorded.and_then(Results::of).and_then(|results| results.dense_metric),
+        in_f32: recorded.and_then(InF32::of),
         seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+/// Returns `true` if the run that made a language model evaluated it on the same windows of a text of the same name.
+fn reads_as_recorded(checkpoint: &Checkpoint, arguments: &PretrainedArguments) -> bool {
+    let Ok(Some(recipe)) = Recipe::of(checkpoint) else { return false };
+    let (data, default) = (recipe.data, DataConfig::default().test);
+    let (text, windows) = (arguments.text.as_ref().unwrap_or(&default), arguments.windows());
+    let same_text = text.file_name() == data.test.file_name();
+    same_text && (windows.count, windows.length) == (data.windows, data.context)
 }
 
 fn embedding(
@@ -194,4 +208,36 @@ fn language(
         let _ = model.next_log_probabilities(&tokens[..windows.length]);
     });
     Ok((metric, layers))
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_sparse::checkpoint::Provenance;
+
+    use super::*;
+
+    #[test]
+    fn recorded_metrics_belong_to_the_text_and_the_windows_of_the_recipe() {
+        let of = |data: &str| {
+            let recipe =
+                format!("version = 1\ntask = \"causal-lm\"\nmodel = \"x\"\n[data]\n{data}\n");
+            let provenance = Provenance::default().with_recipe(recipe);
+            Checkpoint::from_entries([].into()).with_provenance(provenance)
+        };
+        let arguments = |text: Option<&str>, windows| PretrainedArguments {
+            task: None,
+            text: text.map(PathBuf::from),
+            windows,
+            context: None,
+        };
+        let default = of("text = \"train.txt\"");
+        let wiki = "elsewhere/wikitext2-raw-test.txt";
+        assert!(reads_as_recorded(&default, &arguments(None, None)));
+        assert!(reads_as_recorded(&default, &arguments(Some(wiki), Some(6))));
+        assert!(!reads_as_recorded(&default, &arguments(Some("novel.txt"), None)));
+        assert!(!reads_as_recorded(&default, &arguments(None, Some(20))));
+        let novel = of("test = \"novel.txt\"\ncontext = 512");
+        assert!(!reads_as_recorded(&novel, &arguments(None, None)));
+        assert!(reads_as_recorded(&novel, &arguments(Some("novel.txt"), None)));
+    }
 }

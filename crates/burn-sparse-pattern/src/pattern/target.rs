@@ -13,8 +13,7 @@ impl Pattern {
         }
     }
 
-    /// Computes the number of zeros that a target gives a `rows x cols` matrix; exact if
-    /// [`Self::counts_exactly`] returns `true`.
+    /// Computes the number of zeros that a target gives a `rows x cols` matrix, up to [`Self::zeros_tolerance`].
     ///
     /// # Errors
     /// Returns an error if the shape or a parameter of the pattern is out of range, or the target keeps nothing or everything,
@@ -90,16 +89,18 @@ impl Pattern {
         Ok(if wish < least / 2.0 { 0.0 } else { wish.clamp(least.min(most), most) })
     }
 
-    /// Returns `true` if every mask at a target has exactly [`Self::target_zeros`] zeros. Otherwise
-    /// units of different sizes are kept or dropped by their scores, and the number is only
-    /// approximate.
-    pub fn counts_exactly(&self) -> bool {
+    /// Returns by how much the number of zeros of a mask may differ from [`Self::target_zeros`]. It is 0 unless vectors or
+    /// blocks at the border are smaller than the others: scores decide which of them are kept.
+    pub fn zeros_tolerance(&self, rows: usize, cols: usize) -> usize {
         match *self {
-            Self::VectorWise { equal_groups, .. } | Self::ShflBw { equal_groups, .. } => {
-                equal_groups
+            Self::VectorWise { vector, equal_groups: false }
+            | Self::ShflBw { vector, equal_groups: false } => {
+                (rows.next_multiple_of(vector) - rows) * cols
             }
-            Self::BlockWise { .. } => false,
-            _ => true,
+            Self::BlockWise { block } => {
+                rows.next_multiple_of(block) * cols.next_multiple_of(block) - rows * cols
+            }
+            _ => 0,
         }
     }
 

@@ -16,32 +16,27 @@ const PATTERNS: [(&str, &str); 7] = [
     ("block-wise-32", "block-wise(32)"),
     ("n-of-m", "2 of 4"),
 ];
-/// Models without a pattern.
-const OTHERS: [(&str, &str); 4] = [
-    ("burn_sparse_dense", "Burn, dense"),
-    ("burn_sparse_dense-8", "dense, 8 bits"),
-    ("onnxruntime_f32", "ONNX Runtime"),
-    ("onnxruntime_int8", "ONNX Runtime, int8"),
-];
+const DENSE: &str = "burn_sparse_dense";
 const CELL: &str = "32x128";
 
-/// Plots quality against milliseconds, on a logarithmic axis: a line for every pattern, a mark for every other model.
+/// Plots quality against milliseconds, on a logarithmic axis: a line for every pattern, a mark for the dense model.
 pub(crate) fn minilm_patterns(results: &MiniLm, theme: &Theme) -> Result<String, Box<dyn Error>> {
     let ms = results.ms.get(CELL).ok_or(format!("no cell {CELL}"))?;
-    let point = |name: &str| Some((*ms.get(name)?, results.mean(name).ok()?));
-    let lines = PATTERNS.map(|(name, label)| {
+    let point = |name: &str| -> Result<(f64, f64), Box<dyn Error>> {
+        Ok((*ms.get(name).ok_or(format!("no time of {name}"))?, results.mean(name)?))
+    };
+    let mut lines = Vec::new();
+    for (name, label) in PATTERNS {
         let prefix = format!("burn_sparse_{name}-");
         let sparsity = |model: &str| model.strip_prefix(&prefix)?.parse::<u32>().ok();
-        let mut models: Vec<_> =
-            ms.keys().filter_map(|model| Some((sparsity(model)?, point(model)?))).collect();
-        models.sort_by_key(|&(sparsity, _)| sparsity);
-        (label, models.into_iter().map(|(_, point)| point).collect::<Vec<_>>())
-    });
-    let others = OTHERS.map(|(name, label)| (label, point(name)));
-    let all = || {
-        let marks = others.iter().filter_map(|&(_, point)| point);
-        lines.iter().flat_map(|(_, points)| points.iter().copied()).chain(marks)
-    };
+        let mut models: Vec<(u32, &String)> =
+            ms.keys().filter_map(|model| Some((sparsity(model)?, model))).collect();
+        models.sort_unstable();
+        let points = models.into_iter().map(|(_, model)| point(model));
+        lines.push((label, points.collect::<Result<Vec<_>, _>>()?));
+    }
+    let dense = point(DENSE)?;
+    let all = || lines.iter().flat_map(|(_, points)| points.iter().copied()).chain([dense]);
     let bounds = |values: &mut dyn Iterator<Item = f64>| {
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             (low.min(value), high.max(value))
@@ -58,7 +53,8 @@ pub(crate) fn minilm_patterns(results: &MiniLm, theme: &Theme) -> Result<String,
     };
     let mut svg = opened(720.0, 460.0, theme);
     text(&mut svg, left, 22.0, "font-weight=\"600\"", "MiniLM, 32 sentences of 128 tokens");
-    let setting = "Spearman, STS-B test (best at the top); lines from 50 over 75 to 90 % sparsity";
+    let setting =
+        "Spearman, STS-B test (best at the top); 50, 75 and 90 % sparsity along each line";
     text(&mut svg, left, 40.0, "font-size=\"12\"", setting);
     for percent in 60..=90 {
         let value = f64::from(percent) / 100.0;
@@ -79,12 +75,7 @@ pub(crate) fn minilm_patterns(results: &MiniLm, theme: &Theme) -> Result<String,
         let places: Vec<[f64; 2]> = points.iter().map(|&(time, at)| [x(time), y(at)]).collect();
         line(&mut svg, label, &places, colour);
     }
-    for (label, point) in others {
-        if let Some((time, value)) = point {
-            let colour = if label.starts_with("ONNX") { theme.peer } else { theme.ink };
-            mark(&mut svg, label, [x(time), y(value)], colour);
-        }
-    }
+    mark(&mut svg, "dense", [x(dense.0), y(dense.1)], theme.ink);
     Ok(svg + "</svg>\n")
 }
 
@@ -105,7 +96,7 @@ fn line(svg: &mut String, label: &str, places: &[[f64; 2]], colour: &str) {
     }
 }
 
-/// Draws a model without a pattern as a square.
+/// Draws the model without a pattern as a square.
 fn mark(svg: &mut String, label: &str, [x, y]: [f64; 2], colour: &str) {
     let _ = write!(
         svg,

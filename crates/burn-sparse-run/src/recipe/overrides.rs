@@ -13,7 +13,12 @@ pub(crate) fn apply(text: &str, sets: &[String]) -> Result<String, RecipeError> 
         if path.iter().any(|part| part.is_empty()) {
             return Err(malformed());
         }
-        if put(&mut table, &path, &parse(value.trim())).ok_or_else(malformed)? == 0 {
+        let through = || {
+            let reason =
+                format!("--set {set} leads through a plain value: set that one as a whole");
+            RecipeError::value(key.trim(), reason)
+        };
+        if put(&mut table, &path, &parse(value.trim())).ok_or_else(through)? == 0 {
             let reason = format!("is empty, so --set {set} changes nothing");
             return Err(RecipeError::value(path[0], reason));
         }

@@ -55,7 +55,9 @@ const VARIANTS: usize = 3;
 
 impl Series {
     fn class(&self) -> String {
-        format!("s{} v{}", self.style % STYLES, self.variant % VARIANTS)
+        // Series beyond the last style differ from the first ones by their lines.
+        let variant = self.variant + self.style / STYLES;
+        format!("s{} v{}", self.style % STYLES, variant % VARIANTS)
     }
 }
 

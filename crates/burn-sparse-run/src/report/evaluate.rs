@@ -32,7 +32,7 @@ impl TaskVisitor for Evaluate<'_> {
 
     fn visit<T: Task>(self, task: T) -> Self::Output {
         let model = self.checkpoint.load(task.model(self.device))?;
-        let data = task.load(self.data_dir, self.seed)?;
+        let data = task.load_test(self.data_dir, self.seed)?;
         task.evaluate(&data, &model, self.device)?.finite()
     }
 }

@@ -85,9 +85,10 @@ fn read(root: &Path, path: &Path) -> Result<Option<Run>, RunError> {
     let folder = RunFolder::new(path);
     let file = folder.checkpoint();
     let checkpoint = Checkpoint::read(&file)?;
-    let (Some(results), Some(recipe)) = (Results::of(&checkpoint), Recipe::of(&checkpoint)?) else {
-        return Ok(None);
-    };
+    let Some(results) = Results::of(&checkpoint) else { return Ok(None) };
+    let recipe = Recipe::of(&checkpoint)
+        .map_err(|error| RunError::File { path: file.clone(), reason: error.to_string() })?;
+    let Some(recipe) = recipe else { return Ok(None) };
     let fail =
         |source: std::io::Error| RunError::File { path: file.clone(), reason: source.to_string() };
     let bytes = std::fs::metadata(&file).map_err(fail)?.len();

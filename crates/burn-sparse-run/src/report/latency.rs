@@ -65,7 +65,7 @@ impl TaskVisitor for Measure<'_> {
         let device = self.device;
         let dense = self.checkpoint.load_dense(task.model(device))?;
         let packed = self.checkpoint.load(task.model(device))?;
-        let data = task.load(self.data_dir, self.seed)?;
+        let data = task.load_test(self.data_dir, self.seed)?;
         // Limits batches to the size of the test set, so that the reported number of samples is the actual one.
         let mut batches: Vec<usize> =
             self.batches.iter().map(|&batch| batch.min(task.test_len(&data))).collect();

@@ -27,4 +27,5 @@ pub use folder::RunFolder;
 pub use observer::{EpochReport, Observer, Phase, StepTimes, StepTraffic};
 pub use results::Results;
 pub use source::DataSource;
+pub(crate) use train::refuse_training;
 pub use train::{Begin, Outcome, TrainOptions, train};

@@ -127,9 +127,9 @@ impl<T: Task> Session<'_, T> {
             mask_seconds: whole.mask_seconds,
             seconds: whole.seconds,
             steps: StepTimes {
-                masked: times.masked.without(of_session.mask_seconds).mean(),
+                masked: times.masked.mean(),
                 packed: times.packed.mean(),
-                masked_traffic: times.masked.without(of_session.mask_seconds).traffic(),
+                masked_traffic: times.masked.traffic(),
                 packed_traffic: times.packed.traffic(),
             },
             ranks: self.ranks.size(),
@@ -194,8 +194,9 @@ impl<T: Task> Session<'_, T> {
             model = self.ranks.average_statistics(model, predictions);
             if K::is_updated(&model) {
                 K::compare_masks(&model, self.ranks)?;
+            } else {
+                form.add(started, self.ranks);
             }
-            form.add(started, self.ranks);
             state.step += 1;
             state.loss += loss;
             observer.step(phase, state.epoch + 1, state.step, steps, loss);
@@ -261,7 +262,7 @@ struct Epoch<W> {
     interrupted: bool,
 }
 
-/// Times of the steps of an epoch in this session, by the form of pruned weights.
+/// Times of the steps of an epoch in this session that updated no masks, by the form of pruned weights.
 #[derive(Clone, Copy, Default)]
 struct Times {
     masked: Mean,
@@ -285,11 +286,6 @@ impl Mean {
             sum.bytes += step.bytes;
             sum.seconds += step.seconds;
         }
-    }
-
-    /// Returns the times without these seconds of mask updates.
-    fn without(self, seconds: f64) -> Self {
-        Self { seconds: (self.seconds - seconds).max(0.0), ..self }
     }
 
     fn mean(self) -> Option<f64> {

@@ -175,6 +175,16 @@ impl<T: Task> Prepared<T> {
     }
 }
 
+/// Refuses what the recipe of a sweep's run, which starts from a dense model, asks of training and cannot have.
+pub(crate) fn refuse_training<T: Task>(
+    task: &T,
+    recipe: &Recipe,
+    model: &T::Model,
+) -> Result<(), RecipeError> {
+    freeze(model.clone(), &recipe.train.freeze)?;
+    refuse_distillation(task, recipe, true)
+}
+
 /// Refuses distillation without a dense model, or from layers that the task cannot compare.
 fn refuse_distillation<T: Task>(
     task: &T,

@@ -247,7 +247,9 @@ mod tests {
             sparsity: 0.75,
             error: 0.1,
         };
-        for keys in ["attract = 0.001", "regrow = \"never\"", ""] {
+        for keys in
+            ["regrow = \"straight-through\"\nattract = 0.001", "regrow = \"straight-through\"", ""]
+        {
             for pattern in ["balanced(block=32)", "shfl-bw(vector=8)", "hinm(vector=4,keep=2,of=4)"]
             {
                 let one = one_table_each(&recipe(keys), std::iter::once(&candidate(pattern)));

@@ -2,6 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
+use burn_sparse::calibrate::CalibrationStep;
 use burn_sparse::checkpoint::Checkpoint;
 use burn_sparse::distributed::Ranks;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use super::grid::{Cell, Planned};
 use super::{Shard, Sweep};
 use crate::run::{
     Begin, DataSource, EpochReport, Observer, Outcome, Phase, Results, RunError, RunFolder,
-    TrainOptions, train,
+    TrainOptions, refuse_training, train,
 };
 use crate::{Metric, Task};
 
@@ -104,6 +105,7 @@ pub fn sweep<T: Task>(
             task.check(recipe)?;
             let steps_per_epoch = task.train_len().div_ceil(recipe.train.batch_size);
             recipe.plan(&model, steps_per_epoch)?;
+            refuse_training(task, recipe, &model)?;
         }
     }
     let source = DataSource::new(place.data_dir);
@@ -266,6 +268,10 @@ impl Observer for Claimed<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         self.observer.epoch(report);
+    }
+
+    fn calibrated(&mut self, step: CalibrationStep<'_>) {
+        self.observer.calibrated(step);
     }
 
     fn interrupted(&self) -> bool {

@@ -80,15 +80,19 @@ impl Task for CausalLmTask {
         "causal-lm"
     }
 
-    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<LanguageData, RunError> {
-        let tokenizer = self.folder.tokenizer()?;
-        let read = |file: &Path, least: usize| read(&tokenizer, folder, file, least);
+    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<LanguageData, RunError> {
         let train = match &self.data.text {
-            Some(text) => read(text, self.data.length + 1)?,
+            Some(text) => read(&self.folder.tokenizer()?, folder, text, self.data.length + 1)?,
             // Only a run that trains or calibrates needs a training text.
             None => Vec::new(),
         };
-        Ok(LanguageData { train, test: read(&self.data.test, self.data.context)? })
+        Ok(LanguageData { train, ..self.load_test(folder, seed)? })
+    }
+
+    fn load_test(&self, folder: Option<&Path>, _seed: u64) -> Result<LanguageData, RunError> {
+        let (tokenizer, data) = (self.folder.tokenizer()?, &self.data);
+        let test = read(&tokenizer, folder, &data.test, data.context)?;
+        Ok(LanguageData { train: Vec::new(), test })
     }
 
     fn model(&self, device: &Device) -> Llama {

@@ -93,14 +93,20 @@ impl Task for SentenceEmbeddingTask {
         "sentence-embedding"
     }
 
-    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<EmbeddingData, RunError> {
+    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<EmbeddingData, RunError> {
         let tokenizer = SentenceTokenizer::read(&self.folder)?;
         let encode = |text: &str| Ok(tokenizer.encode(text)?);
         let samples = samples(folder, self.data.text.as_deref(), encode)?;
+        Ok(EmbeddingData { samples, ..self.load_test(folder, seed)? })
+    }
+
+    fn load_test(&self, folder: Option<&Path>, _seed: u64) -> Result<EmbeddingData, RunError> {
+        let tokenizer = SentenceTokenizer::read(&self.folder)?;
+        let encode = |text: &str| Ok::<_, RunError>(tokenizer.encode(text)?);
         let test = stsb::load(folder, stsb::Part::Test)?;
         let test_tokens =
             test.iter().map(|pair| encode(&pair.sentences[0])).collect::<Result<_, _>>()?;
-        Ok(EmbeddingData { samples, test, test_tokens })
+        Ok(EmbeddingData { samples: Vec::new(), test, test_tokens })
     }
 
     fn model(&self, device: &Device) -> Bert {

@@ -53,6 +53,16 @@ pub enum CalibrateError {
         /// Another block that uses it.
         second: usize,
     },
+    /// A parameter that the model holds twice.
+    #[error(
+        "parameter {name} is {second} as well, and calibration would change only one of the two: keep one layer, and call it twice"
+    )]
+    Shared {
+        /// Path of the parameter.
+        name: String,
+        /// Its other path.
+        second: String,
+    },
     /// Reconstruction of a model that is not split into blocks.
     #[error("blocks can only be reconstructed if `Blocks::features` returns their outputs")]
     NoFeatures,

@@ -1,8 +1,8 @@
 //! One-shot pruning by the inputs of layers, with repair of the kept weights.
 //!
-//! A magnitude does not tell how large the input is that a weight is multiplied with, nor which other weights could replace it.
-//! [`Plan::calibrate`](crate::prune::Plan::calibrate) records the inputs while batches run through the model, ranks weights by
-//! them ([`Saliency`]), and sets the kept weights to the values that change the layer's outputs least. The rows of a Shfl-BW,
+//! The magnitude of a weight says nothing about the size of the input that it multiplies, or about which other weights could
+//! replace it. [`Plan::calibrate`](crate::prune::Plan::calibrate) records the inputs while batches run through the model, uses them
+//! to rank weights ([`Saliency`]), and sets the kept weights to the values that change the layer's outputs least. The rows of a Shfl-BW,
 //! vector-wise or block-wise group share their kept columns, so that one Cholesky factorization repairs all of them exactly;
 //! rows that choose columns independently are selected by the sweep of SparseGPT and then solved one by one.
 //!

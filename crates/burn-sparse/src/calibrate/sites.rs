@@ -40,7 +40,12 @@ pub(super) fn sites<M: Module, B: Blocks<M>>(
     let mut planned = BTreeMap::new();
     for (index, weight) in plan.weights.iter().enumerate() {
         let not_recorded = || CalibrateError::NotRecorded { name: weight.name.clone() };
-        planned.insert(id_of(&weight.name).ok_or_else(not_recorded)?, index);
+        let id = id_of(&weight.name).ok_or_else(not_recorded)?;
+        if let Some(other) = parameters.iter().find(|p| p.id == id && p.name != weight.name) {
+            let (name, second) = (weight.name.clone(), other.name.clone());
+            return Err(CalibrateError::Shared { name, second });
+        }
+        planned.insert(id, index);
     }
     let has_bias = |index: usize| id_of(&bias_of(&plan.weights[index].name)).is_some();
     let mut block_of: BTreeMap<usize, usize> = BTreeMap::new();

@@ -40,12 +40,12 @@ impl<M: Module> Pruned<M> {
 }
 
 impl Checkpoint {
-    /// Returns the dense parameters of a model.
+    /// Returns the parameters of a model, all of them dense: packed and masked weights with zeros.
     pub fn of_dense<M: Module>(model: &M) -> Self {
         let mut reader = Reader::default();
         // Running statistics are updated when read, but visiting does not read them.
         let _ = model.valid();
-        visit_params(model, &mut reader);
+        visit_params(&model.clone().materialize(), &mut reader);
         Self { entries: reader.entries, provenance: Provenance::default() }
     }
 
@@ -81,7 +81,10 @@ impl Checkpoint {
     }
 
     fn refuse_other_models<M: Module>(&self, model: &M) -> Result<(), CheckpointError> {
-        let mut problems = Vec::new();
+        // Only entries that a program made can be of this kind: reading and writing refuse them.
+        let torn = self.entries.iter().filter(|(_, entry)| !is_whole(entry));
+        let mut problems: Vec<String> =
+            torn.map(|(name, _)| format!("the values of {name} do not fill its shape")).collect();
         let mut unseen: BTreeSet<&str> = self.entries.keys().map(String::as_str).collect();
         for parameter in parameters(model) {
             match self.entries.get(&parameter.name) {
@@ -108,12 +111,31 @@ impl Checkpoint {
                         ));
                     }
                 }
+                // An integer weight runs in the layout of the layer that the file names.
+                Some(Entry::Dense { layer, scales: Some(_), .. })
+                    if !layer.is_empty() && *layer != parameter.layer =>
+                {
+                    problems.push(format!(
+                        "{} has the scales of a layer {layer}, but its layer is {}",
+                        parameter.name, parameter.layer
+                    ));
+                }
                 Some(Entry::Dense { .. }) => {}
             }
             unseen.remove(parameter.name.as_str());
         }
         problems.extend(unseen.into_iter().map(|name| format!("the model lacks {name}")));
         if problems.is_empty() { Ok(()) } else { Err(CheckpointError::Model { problems }) }
+    }
+}
+
+/// Returns `true` if an entry has a value for each weight of its shape.
+fn is_whole(entry: &Entry) -> bool {
+    match entry {
+        Entry::Dense { shape, values, .. } => shape.iter().product::<usize>() == values.len(),
+        Entry::Packed(PackedEntry { view, packed, .. }) => {
+            (view.rows(), view.cols()) == (packed.rows(), packed.cols())
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl Checkpoint {
                 write_parameters(&entries, &metadata(&self.provenance)?, out)
             }
             Format::DensePyTorch | Format::SparseBitmask => {
-                let arrays = pytorch::export(&self.entries, format == Format::SparseBitmask);
+                let arrays = pytorch::export(&self.entries, format == Format::SparseBitmask)?;
                 let metadata = BTreeMap::from([("format".into(), "pt".into())]);
                 Ok(write_safetensors(&arrays, &metadata, out)?)
             }

@@ -1,8 +1,8 @@
 //! Checkpoints: safetensors files of packed or dense weights with their provenance.
 //!
-//! The format is that of [`burn_sparse_pattern::format`], which reads and writes it without Burn. This module loads it into
-//! models, adds the recipe (`burn-sparse.recipe`, TOML), the plan and the results (`burn-sparse.plan`,
-//! `burn-sparse.results`, JSON) to its metadata, and exchanges weights with PyTorch: [`Checkpoint::import`],
+//! The format is that of [`burn_sparse_pattern::format`], which reads and writes it without Burn. This module loads such files into
+//! models, stores the recipe (`burn-sparse.recipe`, TOML), the plan and the results (`burn-sparse.plan`,
+//! `burn-sparse.results`, JSON) in their metadata, and exchanges weights with PyTorch: [`Checkpoint::import`],
 //! [`Format::DensePyTorch`], [`Format::SparseBitmask`].
 
 mod apply;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use burn_sparse_pattern::format::{Array, Data, Entry, View};
+use burn_sparse_pattern::format::{Array, Data, Entry, FormatError, View};
 
 use crate::params::view_of;
 
@@ -20,8 +20,15 @@ pub(super) fn name_of(layer: &str, name: &str) -> String {
 pub(super) fn export(
     entries: &BTreeMap<String, Entry>,
     bitmask: bool,
-) -> BTreeMap<String, Array<'static>> {
+) -> Result<BTreeMap<String, Array<'static>>, FormatError> {
     let mut arrays = BTreeMap::new();
+    let mut add = |name: String, array| match arrays.insert(name.clone(), array) {
+        None => Ok(()),
+        Some(_) => {
+            let reason = "is PyTorch's name for two parameters".into();
+            Err(FormatError::Tensor { name, reason })
+        }
+    };
     for (name, entry) in entries {
         let renamed = name_of(entry.layer(), name);
         match entry {
@@ -42,7 +49,7 @@ pub(super) fn export(
                     ("row_offsets", Array { shape: vec![rows], data: Data::Ids64(offsets) }),
                     ("shape", Array { shape: vec![2], data: Data::Ids64(shape) }),
                 ] {
-                    arrays.insert(format!("{layer}.{suffix}"), array);
+                    add(format!("{layer}.{suffix}"), array)?;
                 }
             }
             _ => {
@@ -53,9 +60,9 @@ pub(super) fn export(
                     }
                     _ => Array::floats(shape, values, entry.float()),
                 };
-                arrays.insert(renamed, array);
+                add(renamed, array)?;
             }
         }
     }
-    arrays
+    Ok(arrays)
 }

@@ -1,4 +1,4 @@
-//! Guide: one page for each thing you may want to do.
+//! Explains how to use the library, with one page for each task.
 //!
 //! | you want to | page |
 //! |---|---|
@@ -29,7 +29,7 @@ pub mod trained_model {}
 #[doc = "</div>\n"]
 #[doc = include_str!("choosing_a_pattern_table.md")]
 #[doc = "\n# An example\n"]
-#[doc = "A pretrained sentence embedder, fine-tuned, then pruned by calibration and fine-tuned again; all were timed in one run (`recipes/results/pretrained.md`).\n"]
+#[doc = "A pretrained sentence embedder, fine-tuned, then pruned by calibration and fine-tuned again. `recipes/results/pretrained.md` says how each model was trained and timed.\n"]
 #[doc = "<div>"]
 #[doc = include_str!("../../pictures/minilm-patterns.svg")]
 #[doc = "</div>\n"]

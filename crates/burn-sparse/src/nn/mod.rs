@@ -12,12 +12,13 @@
 //! | layer | methods |
 //! |---|---|
 //! | [`Linear`], [`Conv2d`](conv::Conv2d) | `forward_activated`: fused activation |
-//! | [`MultiHeadAttention`](attention::MultiHeadAttention) | `forward_step`, `key_value_cache`, `forward_cross`: key/value cache |
+//! | [`MultiHeadAttention`](attention::MultiHeadAttention) | `forward_context`: the output without attention weights, one operator on the CPU; `forward_step`, `key_value_cache`, `forward_cross`: key/value cache |
 //! | [`Lstm`] | `cell`: stepping through a sequence |
 //! | [`Embedding`] | reads single rows of a table in 8 bits; `scores`: the head tied to it |
 //!
 //! [`GroupedQueryAttention`](attention::GroupedQueryAttention), [`GatedFeedForward`](transformer::GatedFeedForward) and
-//! [`Rotary`] are layers of Llama that `burn::nn` lacks.
+//! [`Rotary`] are layers of Llama that `burn::nn` lacks. [`rms_norm`] and [`batch_norm_relu`] apply these normalizations in one pass on
+//! the CPU.
 //!
 //! Other layers made of `Linear` or convolutions (GRU, 1D and grouped convolutions, …) train under masks, and unpack packed
 //! weights when they read them. [`record_dispatch`] reports which kernel ran for every packed weight.

@@ -149,7 +149,7 @@ impl PruneConfig {
         self
     }
 
-    /// Sets whether a dropped weight may come back before the ramp ends.
+    /// Sets whether a dropped weight may come back before the ramp ends ([`Regrow::Never`] by default).
     #[must_use]
     pub fn with_regrow(mut self, regrow: Regrow) -> Self {
         self.regrow = regrow;

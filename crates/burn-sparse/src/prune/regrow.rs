@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 /// `{ partitions, rounds }` (grow-and-prune).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Regrow {
-    /// Dropped weights stay zero: their gradient is masked and their score is zero.
-    Never,
-    /// Straight-through estimator: dropped weights keep learning and compete at the next update.
+    /// Gradual pruning (Zhu and Gupta, "To prune, or not to prune", 2017): dropped weights stay zero. Their gradient is masked,
+    /// and their score is zero.
     #[default]
+    Never,
+    /// Straight-through estimator: dropped weights keep learning and compete at the next update. They drift unless
+    /// [`PruneConfig::with_decay`](super::PruneConfig::with_decay) attracts them to zero.
     StraightThrough,
     /// Drop-and-grow (RigL, SET): every update drops a share of the kept weights and grows as many others from zero.
     /// Only kept weights learn between updates.

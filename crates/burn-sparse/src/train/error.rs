@@ -1,3 +1,4 @@
+use burn::tensor::DType;
 use burn_sparse_pattern::PatternError;
 use thiserror::Error;
 
@@ -34,6 +35,36 @@ pub enum TrainError {
         expected: Vec<usize>,
         /// Its shape.
         found: Vec<usize>,
+    },
+    /// A planned parameter that has masks already, or is packed or adapted.
+    #[error(
+        "parameter {name} has the reparameterization `{found}` already; materialize the model first"
+    )]
+    Reparameterized {
+        /// Path of the parameter.
+        name: String,
+        /// Name of the reparameterization.
+        found: String,
+    },
+    /// A parameter outside the plan that packing would make dense.
+    #[error(
+        "parameter {name} is not pruned and has the reparameterization `{found}`, which packing would remove: train under masks"
+    )]
+    NotPacked {
+        /// Path of the parameter.
+        name: String,
+        /// Name of the reparameterization.
+        found: String,
+    },
+    /// A planned parameter in a type that cannot be masked on the CPU.
+    #[error(
+        "parameter {name} is in {found:?}; on the CPU, weights are pruned in F32: cast the model first"
+    )]
+    Type {
+        /// Path of the parameter.
+        name: String,
+        /// Its type.
+        found: DType,
     },
     /// A plan, read from elsewhere, with a schedule that cannot be followed.
     #[error("the plan has a schedule that cannot be followed: {found}")]

@@ -1,6 +1,9 @@
 use burn::tensor::{Int, Tensor};
 use burn_sparse_pattern::format::View;
 
+/// Norm below which the gradient of a vector fades to zero. Its square is still a normal number.
+const SMALLEST_NORM: f32 = 1e-18;
+
 /// Computes the gradient of the group lasso over the `vector × 1` vectors of the groups that a row order forms: `w / ‖v‖` for
 /// every weight `w` of a vector `v` (Yuan and Lin, 2006). Descending it shrinks unimportant vectors as a whole, so that the
 /// rows of a group come to share columns.
@@ -17,9 +20,9 @@ pub(super) fn group_lasso<const D: usize>(
     let (rows, cols, shape) = (view.rows(), view.cols(), weight.shape());
     let positions = order.clone().argsort(0);
     let unit = |weight: Tensor<3>, axis: usize| {
+        // Squares of smaller weights underflow, and vectors of zeros have no direction.
         let norms = weight.clone().powi_scalar(2).sum_dim(axis).sqrt();
-        // Avoids a division by zero for vectors of zeros.
-        weight / norms.clamp_min(f32::MIN_POSITIVE)
+        weight / norms.clamp_min(SMALLEST_NORM)
     };
     // Pads the last group with rows of zeros.
     let padded = rows.next_multiple_of(vector);
@@ -56,6 +59,15 @@ mod tests {
     use burn::tensor::{Device, TensorData};
 
     use super::*;
+
+    #[test]
+    fn vectors_whose_squares_underflow_have_no_large_gradient() {
+        let weight = Tensor::<2>::full([2, 3], 1e-25, &Device::flex());
+        let order = Tensor::<1, Int>::arange(0..2, &Device::flex());
+        let view = View::Conv { rows: 2, channels: 3, kernel: Vec::new() };
+        let found = group_lasso(weight, order, &view, 2).abs().max().into_scalar::<f32>();
+        assert!(found <= 1.0, "{found}");
+    }
 
     #[test]
     fn every_vector_of_a_group_has_a_gradient_along_its_own_direction() {

@@ -1,4 +1,4 @@
-//! Fine-tuning under masks: the ramp raises the sparsity, [`Sparse::finish`] verifies the result.
+//! Fine-tunes a model under masks: a ramp raises the sparsity during training, and [`Sparse::finish`] verifies the final masks.
 
 mod compute;
 mod error;

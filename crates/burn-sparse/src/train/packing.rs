@@ -1,10 +1,10 @@
 //! Packed weights in training, while masks do not change: forward pass, gradients, and optimizer state of kept values only.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
-use burn::store::RecordError;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{Layout, PackedTensors, trains_faster, trains_faster_conv2d};
 use burn_sparse_pattern::Packed;
@@ -188,13 +188,29 @@ pub(super) fn unpack<M: Module>(
 }
 
 /// Converts the optimizer's state for packed weights to another form.
+///
+/// # Errors
+/// Returns an error, as text, when the state cannot be read, or has neither one element nor one for each weight.
 pub(super) fn relay_state<M: Module>(
     optimizer: &ModuleOptimizer,
     model: &M,
     packed: &PackedWeights,
     to: Form,
-) -> Result<ModuleOptimizer, RecordError> {
-    edited(optimizer, model, |name, bytes, shape| packed.get(name)?.relaid(bytes, shape, to))
+) -> Result<ModuleOptimizer, String> {
+    let unlike = RefCell::new(None);
+    let found = edited(optimizer, model, |name, bytes, shape| {
+        let relaid = packed.get(name)?.relaid(bytes, shape, to);
+        if relaid.is_none() && shape.iter().product::<usize>() != 1 {
+            unlike.replace(Some(format!(
+                "a tensor of {name} is {shape:?}, not an element for each weight, which cannot be packed: train under masks"
+            )));
+        }
+        relaid
+    });
+    match unlike.into_inner() {
+        Some(reason) => Err(reason),
+        None => found.map_err(|error| error.to_string()),
+    }
 }
 
 /// Makes all weights dense, and attaches the masks of `weights`.

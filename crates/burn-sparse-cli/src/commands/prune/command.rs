@@ -1,10 +1,10 @@
 use burn_sparse::pattern::Distribution;
 use burn_sparse_models::huggingface::Folder;
 
-use super::PruneArguments;
 use super::file::prune_weights;
 use super::folder::{prune_pretrained, round_pretrained};
 use super::usage::usage;
+use super::{PruneArguments, PruneFormat};
 use crate::args::Layout;
 use crate::commands::Failure;
 
@@ -16,6 +16,12 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
     if arguments.calibration.values.is_some() && arguments.calibration.reconstruct > 0 {
         let reason = "--reconstruct trains weights, which would not stay the integers of --values";
         return Err(usage(reason.into()));
+    }
+    if arguments.calibration.values.is_some() && arguments.format == Some(PruneFormat::Dense) {
+        return Err(usage("--format dense holds floats: --values has no effect on them".into()));
+    }
+    if arguments.distribution != Distribution::Global && arguments.cap.is_some() {
+        return Err(usage("--cap is for --distribution global".into()));
     }
     if arguments.sparsity == Some(0.0) {
         return round_pretrained(arguments);
@@ -37,9 +43,6 @@ pub(crate) fn prune(arguments: &PruneArguments) -> Result<(), Failure> {
         return Err(usage("--layout huggingface is that of a folder: name the folder".into()));
     }
     let (distribution, cap) = (arguments.distribution, arguments.cap());
-    if distribution != Distribution::Global && arguments.cap.is_some() {
-        return Err(usage("--cap is for --distribution global".into()));
-    }
     if distribution != Distribution::Uniform && pattern.fixed_sparsity().is_some() {
         return Err(usage(format!("--distribution: {pattern} fixes every sparsity; leave it out")));
     }

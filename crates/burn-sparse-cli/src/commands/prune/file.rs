@@ -31,6 +31,7 @@ pub(super) fn prune_weights(
         output::note(&format!("{}: {:.2} s", tensor.name, tensor.seconds));
     };
     let (weights, out) = (&arguments.weights, &arguments.out);
+    output::writable(out)?;
     let tensors = match arguments.format {
         Some(PruneFormat::Packed) => {
             let (checkpoint, tensors) = pack_file(weights, &options, each)?;

@@ -55,9 +55,6 @@ pub(super) fn round_pretrained(arguments: &PruneArguments) -> Result<(), Failure
         return Err(usage(format!("--pattern {pattern}: --sparsity 0 prunes nothing")));
     }
     refuse_file_options(arguments)?;
-    if arguments.format == Some(PruneFormat::Dense) {
-        return Err(usage("--format dense holds floats: --values has no effect on them".into()));
-    }
     if arguments.distribution != Distribution::Uniform {
         return Err(usage("--distribution: --sparsity 0 prunes nothing".into()));
     }

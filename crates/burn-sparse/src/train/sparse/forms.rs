@@ -8,6 +8,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 
 use super::Sparse;
+use crate::params::parameters;
 use crate::prune::{Plan, PlannedWeight};
 use crate::train::packing::{Form, PackedWeights, Packing, relay_state, unpack, unpack_states};
 use crate::train::state::{WeightState, gather};
@@ -46,7 +47,8 @@ impl<M: Module> Sparse<M> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error when an update failed, a mask does not match the plan, or the optimizer's state cannot be read.
+    /// Returns an error when an update failed, a mask does not match the plan, the optimizer's state cannot be read or does not
+    /// have an element for each weight (Adafactor), or a weight outside the plan is packed or adapted.
     pub fn pack(self, optimizer: &mut ModuleOptimizer) -> Result<Self, TrainError> {
         match self.packed(optimizer) {
             (packed, None) => Ok(packed),
@@ -86,11 +88,24 @@ impl<M: Module> Sparse<M> {
             return Ok(None);
         }
         self.check_updates()?;
+        self.refuse_other_forms()?;
         let states = self.states();
         let weights = masks::weights(&states, &self.plan, step)?;
         let packing = Packing::of(&self.plan, &weights, states, (step, stands))?;
         let relaid = relayed(optimizer, &self.inner, &packing.weights, Form::Packed, step)?;
         Ok(Some((packing, relaid)))
+    }
+
+    /// Refuses a weight outside the plan that is packed or adapted: masks are replaced by making all weights dense.
+    fn refuse_other_forms(&self) -> Result<(), TrainError> {
+        let planned = |name: &str| self.plan.weights.iter().any(|weight| weight.name == name);
+        for parameter in parameters(&self.inner) {
+            let name = parameter.name;
+            if let Some(found) = parameter.reparameterization.filter(|_| !planned(&name)) {
+                return Err(TrainError::NotPacked { name, found });
+            }
+        }
+        Ok(())
     }
 
     /// Returns the model with all weights under masks, as before [`Self::pack`]; dropped weights are zero.
@@ -152,5 +167,5 @@ pub(super) fn relayed<M: Module>(
     step: usize,
 ) -> Result<ModuleOptimizer, TrainError> {
     relay_state(optimizer, model, packed, form)
-        .map_err(|error| TrainError::OptimizerState { step, reason: error.to_string() })
+        .map_err(|reason| TrainError::OptimizerState { step, reason })
 }
