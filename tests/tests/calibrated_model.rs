@@ -302,6 +302,25 @@ fn a_layer_that_cannot_be_recorded_is_named_before_anything_runs() {
 }
 
 #[test]
+fn a_forward_pass_that_panics_leaves_layers_as_they_were() {
+    let model = stack();
+    let x = tokens(9, 24);
+    let before = values(model.forward(&x));
+    let plan = plan(&model, &rule("balanced(block=8)", 0.5));
+    let whole = Whole::new(|model: &Stack, x: &Tensor<2>| {
+        model.forward(x);
+        assert!(x.dims()[0] != 3, "three tokens");
+    });
+    let calibrate = || {
+        let batches = vec![x.clone(), tokens(3, 24)];
+        drop(plan.calibrate(&model, &whole, batches, &CalibrateConfig::new(), |_| ()));
+    };
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(calibrate));
+    assert!(panicked.is_err());
+    assert_eq!(values(model.forward(&x)), before);
+}
+
+#[test]
 fn a_layer_that_the_model_holds_twice_is_refused_with_both_paths() {
     let mut model = stack();
     model.layers[2] = model.layers[0].clone();

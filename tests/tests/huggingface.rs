@@ -361,6 +361,18 @@ fn a_new_folder_must_not_hold_a_model() {
     assert_eq!(fs::read_dir(&new).unwrap().count(), 0);
     from.create_copy(&new, write).unwrap();
     assert!(new.join("config.json").is_file());
+    // A shard of the same name is a part of another model.
+    let place = folder(BERT, &bert_tensors());
+    shard(place.path(), &bert_tensors());
+    let sharded = Folder::open(place.path()).unwrap();
+    let parts = to.path().join("parts");
+    fs::create_dir(&parts).unwrap();
+    let name = fs::read_dir(place.path()).unwrap().map(|file| file.unwrap().file_name());
+    let name = name.map(|name| name.into_string().unwrap()).find(|name| name.contains("-of-"));
+    fs::write(parts.join(name.as_ref().unwrap()), "weights").unwrap();
+    let error = sharded.create_copy(&parts, full).unwrap_err().to_string();
+    assert_names(&error, &["a part of one", name.as_ref().unwrap()]);
+    assert_eq!(fs::read(parts.join(name.unwrap())).unwrap(), b"weights");
 }
 
 #[test]

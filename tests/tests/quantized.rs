@@ -1,5 +1,6 @@
 //! Tests of weights in 8 and 4 bits: what runs, how near its results are, and what is refused.
 
+use burn::module::Module;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_sparse::calibrate::CalibrateConfig;
 use burn_sparse::checkpoint::{Checkpoint, Entry, FloatType, Format, ValueType};
@@ -95,6 +96,16 @@ fn training_devices_read_floats() {
     assert!(layer.weight.reparameterization::<QuantizedParam>().is_none());
     let loss = layer.forward(Tensor::<2>::ones([4, 32], &device)).sum();
     assert!(layer.weight.val().grad(&loss.backward()).is_some());
+}
+
+#[test]
+fn a_layer_in_8_bits_that_is_moved_to_a_training_device_reads_floats() {
+    let layer = LinearConfig::new(96, 8).init(&Device::flex());
+    let bytes = Checkpoint::of_dense(&layer).with_values(ValueType::Int8).unwrap();
+    let layer = bytes.load(layer).unwrap();
+    let x = random([3, 96]);
+    let expected = values(layer.forward(x.clone()));
+    assert_near(&values(layer.train().forward(x)), &expected);
 }
 
 #[test]

@@ -13,8 +13,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let embedder = BertEmbedder::load(&folder, Weights::Packed, &Device::flex())?;
     let vectors = embedder.embed(&sentences)?;
     let Some(first) = vectors.first() else { return Ok(()) };
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     for (sentence, vector) in sentences.iter().zip(&vectors) {
-        let cosine: f32 = first.iter().zip(vector).map(|(a, b)| a * b).sum();
+        // Some models do not scale their embeddings to length one.
+        let cosine = dot(first, vector) / (dot(first, first) * dot(vector, vector)).sqrt();
         println!("{cosine:.5}  {sentence}");
     }
     Ok(())

@@ -16,6 +16,8 @@ use crate::task_error::TaskError;
 
 /// Number of samples in a calibration batch.
 const CALIBRATION_BATCH: usize = 64;
+/// Largest number of test samples in a comparison of outputs.
+const MOST_COMPARED: usize = 256;
 
 /// Pruning in one shot, by the inputs that layers get from samples.
 #[derive(Debug, Clone, Copy)]
@@ -171,6 +173,11 @@ pub trait Task {
 
     /// Returns the number of test samples.
     fn test_len(&self, data: &Self::Data) -> usize;
+
+    /// Returns the number of test samples whose outputs are computed at once, to compare two forms of a model and to report kernels.
+    fn compared(&self, data: &Self::Data) -> usize {
+        self.test_len(data).min(MOST_COMPARED)
+    }
 
     /// Returns `true` if a lower metric is better.
     fn lower_is_better(&self) -> bool {

@@ -55,12 +55,17 @@ impl Embedder {
         self.0.model().num_params()
     }
 
-    /// Returns the embeddings of all texts, concatenated; each has length one.
+    /// Returns the embeddings of all texts, concatenated; each is scaled to length one, also if the model does not do so.
     ///
     /// # Errors
     /// Returns an error when the tokenizer cannot process a text.
     pub fn embed(&self, texts: Vec<String>) -> Result<Vec<f32>, JsError> {
-        Ok(self.0.embed(&texts)?.concat())
+        let mut embeddings = self.0.embed(&texts)?;
+        for embedding in &mut embeddings {
+            let length = embedding.iter().map(|value| value * value).sum::<f32>().sqrt();
+            embedding.iter_mut().for_each(|value| *value /= length.max(f32::MIN_POSITIVE));
+        }
+        Ok(embeddings.concat())
     }
 
     /// Embeds a text, and returns the name of every kernel that ran for the model's packed weights.

@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use burn::backend::DispatchDevice;
-use burn::tensor::{DType, Device, Distribution, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
+use super::cells::tensor;
 use crate::choice::Predicted;
 use crate::cost::Costs;
 use crate::gpu::GpuKernel;
@@ -65,12 +66,9 @@ pub(crate) fn measured(
 
 fn measure(weight: &PackedTensors, n: usize, dtype: DType, device: &Device) -> Option<Measured> {
     let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
-    let random = |shape| {
-        let values = Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), device);
-        values.cast(dtype)
-    };
-    let x = random([n, weight.cols]);
-    let dense = random([weight.cols, weight.rows]);
+    let tensor = |shape: [usize; 2]| tensor(shape).to_device(device).cast(dtype);
+    let x = tensor([n, weight.cols]);
+    let dense = tensor([weight.cols, weight.rows]);
     let dense = seconds(device, || x.clone().matmul(dense.clone()))?;
     let shape = weight.shape();
     let kernels = GpuKernel::candidates(&shape, n, dtype, cube).ok()?;

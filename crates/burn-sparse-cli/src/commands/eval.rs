@@ -154,7 +154,7 @@ impl TaskVisitor for Evaluate<'_> {
         let data = task.load_test(self.arguments.data_dir.as_deref(), self.seed)?;
         let metric = task.evaluate(&data, &model, &self.device)?.finite()?;
         let layers = layers(&model, self.checkpoint, || {
-            task.outputs(&data, &model, 256, &self.device);
+            task.outputs(&data, &model, task.compared(&data), &self.device);
         });
         Ok((metric, layers))
     }

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "hub")]
 use super::environment;
 use super::environment::cache;
-use super::file_names::{CONFIG, MODULES, POOLING, TOKENIZER, known_missing};
+use super::file_names::{CONFIG, MODULES, POOLING, TOKENIZER, TOKENIZER_CONFIG, known_missing};
 use super::files::Files;
 use super::sentence_modules::has_pooling;
 use super::shards::{SINGLE, shard_names};
@@ -63,15 +63,15 @@ fn snapshot(cache: &Path, name: &str) -> Option<PathBuf> {
     snapshot.is_dir().then_some(snapshot)
 }
 
-/// Returns the first file that a snapshot lacks: the configuration, the tokenizer, weights, and what says how an encoder's outputs
-/// become an embedding, unless the cache knows that the model has no such file. Other tools fetch only the files that they need, and
-/// without these an embedder would be taken for one with mean pooling.
+/// Returns the first file that a snapshot lacks: the configurations, the tokenizer, weights, and what says how an encoder's outputs
+/// become an embedding, unless the cache knows that the model has no such file. Other tools fetch only the
+/// files that they need, and without these a model would read other tokens, or be taken for one with mean pooling.
 fn lacking(snapshot: &Path) -> Result<Option<String>, PretrainedError> {
     let files = Files::on_disk(snapshot.into());
     let has = |file: &str| {
         files.has(file) || known_missing(snapshot, file).is_some_and(|mark| mark.exists())
     };
-    let mut needed: Vec<String> = [CONFIG, TOKENIZER].map(String::from).into();
+    let mut needed: Vec<String> = [CONFIG, TOKENIZER, TOKENIZER_CONFIG].map(String::from).into();
     if files.json(CONFIG)?["model_type"] == "bert" {
         needed.push(MODULES.into());
         needed.extend(has_pooling(&files)?.then(|| POOLING.into()));
@@ -95,6 +95,7 @@ mod tests {
         for (file, content) in [
             ("config.json", r#"{"model_type": "bert"}"#),
             ("tokenizer.json", "{}"),
+            ("tokenizer_config.json", "{}"),
             ("model.safetensors", ""),
         ] {
             std::fs::write(snapshot.join(file), content).unwrap();
@@ -136,11 +137,15 @@ mod tests {
             lacking(folder.path()).unwrap().is_none()
         };
         assert!(!add("config.json", "{}") && !add("tokenizer.json", "{}"));
+        assert!(!add("tokenizer_config.json", "{}"));
         assert!(!add("model.safetensors.index.json", r#"{"weight_map": {"a": "1", "b": "2"}}"#));
         assert!(!add("1", "") && add("2", ""));
         std::fs::remove_file(folder.path().join("1")).unwrap();
         assert_eq!(lacking(folder.path()).unwrap().as_deref(), Some("1"));
         assert!(add("model.safetensors", ""));
+        // It may say that a text begins or ends with a token.
+        std::fs::remove_file(folder.path().join("tokenizer_config.json")).unwrap();
+        assert_eq!(lacking(folder.path()).unwrap().as_deref(), Some("tokenizer_config.json"));
     }
 
     #[test]

@@ -2,20 +2,22 @@
 
 use std::path::PathBuf;
 
-/// Returns the hub's cache on this machine: `HF_HUB_CACHE`, or `hub` in [`home`].
+/// Returns the hub's cache on this machine: `HF_HUB_CACHE` (formerly `HUGGINGFACE_HUB_CACHE`), or `hub` in [`home`].
 pub(super) fn cache() -> Option<PathBuf> {
-    match variable("HF_HUB_CACHE") {
+    match variable("HF_HUB_CACHE").or_else(|| variable("HUGGINGFACE_HUB_CACHE")) {
         Some(cache) => Some(cache.into()),
         None => Some(home()?.join("hub")),
     }
 }
 
-/// Returns the folder of Hugging Face's tools: `HF_HOME`, or `~/.cache/huggingface`.
+/// Returns the folder of Hugging Face's tools: `HF_HOME`, or `huggingface` in `XDG_CACHE_HOME` or `~/.cache`.
 fn home() -> Option<PathBuf> {
-    match variable("HF_HOME") {
-        Some(home) => Some(home.into()),
-        None => Some(std::env::home_dir()?.join(".cache/huggingface")),
+    if let Some(home) = variable("HF_HOME") {
+        return Some(home.into());
     }
+    let caches = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
+    Some(caches.join("huggingface"))
 }
 
 /// Returns `true` if `HF_HUB_OFFLINE` forbids downloads.

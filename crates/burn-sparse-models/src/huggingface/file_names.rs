@@ -15,7 +15,7 @@ pub(super) const SENTENCE: &str = "sentence_bert_config.json";
 pub(super) const POOLING: &str = "1_Pooling/config.json";
 
 /// All of them, and those that other programs read; the first two are required.
-pub(super) const COPIED: [&str; 15] = [
+pub(super) const COPIED: [&str; 16] = [
     CONFIG,
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -23,6 +23,7 @@ pub(super) const COPIED: [&str; 15] = [
     "added_tokens.json",
     "chat_template.jinja",
     "vocab.txt",
+    "vocab.json",
     "merges.txt",
     "tokenizer.model",
     GENERATION,

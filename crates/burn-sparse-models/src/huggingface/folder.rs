@@ -203,13 +203,18 @@ impl Folder {
         });
         if written.is_err() {
             // There was none of them before.
-            let shards = shard_names(&self.files).ok().flatten().unwrap_or_default();
-            let weights = shards.values().map(String::as_str).chain([SINGLE]);
-            for file in COPIED.into_iter().chain(weights) {
+            for file in self.written() {
                 let _ = std::fs::remove_file(folder.join(file));
             }
         }
         written
+    }
+
+    /// Returns the names of all files that a copy may have.
+    fn written(&self) -> Vec<String> {
+        let shards = shard_names(&self.files).ok().flatten().unwrap_or_default();
+        let others = COPIED.into_iter().chain([SINGLE]).map(String::from);
+        others.chain(shards.into_values()).collect()
     }
 
     /// Checks that [`Self::create_copy`] can write to `folder`, before the work whose result it is to hold.
@@ -218,7 +223,7 @@ impl Folder {
     /// Returns an error when `folder` is this folder under any name, holds a file of a model, or is a file or inside one.
     pub fn refuse_models(&self, folder: &Path) -> Result<(), PretrainedError> {
         self.refuse_itself(folder)?;
-        if let Some(file) = COPIED.iter().chain([&SINGLE]).find(|file| folder.join(file).exists()) {
+        if let Some(file) = self.written().into_iter().find(|file| folder.join(file).exists()) {
             let folder = folder.display();
             return Err(PretrainedError::Input(format!(
                 "{folder} already holds a model, or a part of one ({file}): choose another folder"

@@ -57,7 +57,7 @@ pub(super) fn fetch(name: &str, cache: &Path, endpoint: &str) -> Result<PathBuf,
             main.get(&shard).map_err(failed)?;
         }
     }
-    for file in [MODULES, POOLING].into_iter().filter(|&file| !main.names.contains(file)) {
+    for file in COPIED.into_iter().filter(|&file| !main.names.contains(file)) {
         if let Some(mark) = known_missing(&folder, file) {
             fs::create_dir_all(mark.parent().unwrap_or(cache)).map_err(text)?;
             fs::write(mark, "").map_err(text)?;

@@ -17,9 +17,6 @@ use crate::{Metric, Task};
 /// Largest rounding difference between outputs of the packed and the masked model.
 const ALLOWED_DIFFERENCE: f32 = 1e-4;
 
-/// Number of test samples on which the packed and the masked model are compared, and kernels are reported.
-const COMPARED: usize = 256;
-
 /// Results of a finished run.
 #[derive(Debug, Clone)]
 pub struct Trained {
@@ -100,7 +97,7 @@ impl<T: Task> Session<'_, T> {
     }
 
     fn outputs(&self, model: &T::Model, device: &Device) -> Vec<f32> {
-        self.task.outputs(self.data, model, COMPARED, device)
+        self.task.outputs(self.data, model, self.task.compared(self.data), device)
     }
 }
 

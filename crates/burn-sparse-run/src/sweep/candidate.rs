@@ -95,7 +95,7 @@ impl<'a, T: Task> Candidates<'a, T> {
         watch: &mut dyn FnMut(CandidateEvent<'_>),
         mut one: impl FnMut(Candidate, &Pruned<T::Model>) -> Result<(), RunError>,
     ) -> Result<bool, RunError> {
-        let samples = COMPARED.min(self.task.test_len(&self.data));
+        let samples = COMPARED.min(self.task.compared(&self.data));
         let expected = self.outputs(&self.plain, samples);
         for planned in &self.grid {
             if observer.interrupted() {

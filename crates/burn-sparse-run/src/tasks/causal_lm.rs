@@ -15,6 +15,9 @@ use crate::run_error::RunError;
 use crate::task_error::TaskError;
 use crate::{CalibratedPruning, Loss, Metric, Samples, Task, Teacher, constant, values};
 
+/// Number of windows in a comparison of outputs.
+const MOST_COMPARED: usize = 8;
+
 /// `causal-lm`: a pretrained [`Llama`] that predicts the next token.
 ///
 /// A sample is a sequence of tokens of the training text; the samples of an epoch are spread evenly over it. The
@@ -207,7 +210,12 @@ impl Task for CausalLmTask {
         Ok(perplexity(&model, &data.test, self.windows(), |_| ())?)
     }
 
-    /// Returns the scores of every next token, for the first windows.
+    fn compared(&self, _data: &LanguageData) -> usize {
+        // Whole windows are long, and evaluation reads one at a time.
+        self.data.windows.min(MOST_COMPARED)
+    }
+
+    /// Returns the scores of the next token after each of the first windows.
     fn outputs(
         &self,
         data: &LanguageData,

@@ -222,6 +222,7 @@ impl TransformerDecoder {
         input: TransformerDecoderInput,
         cache: &mut TransformerDecoderAutoregressiveCache,
     ) -> Tensor<3> {
+        assert_eq!(cache.layers.len(), self.layers.len(), "the cache is of another model");
         let layers = self.layers.iter().zip(&mut cache.layers);
         layers
             .fold(input, |input, (layer, cache)| {

@@ -58,9 +58,18 @@ thread_local! {
 /// Runs `forward`, and returns its result with the kernel that ran for every packed weight, recorded where the kernel is
 /// called, not where it was planned.
 pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
-    let outer = RECORD.replace(Some(Vec::new()));
+    /// Record that was there before, which is put back when dropped, even if the forward pass panics.
+    struct Outer(Option<Vec<Dispatched>>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            RECORD.set(self.0.take());
+        }
+    }
+    let outer = Outer(RECORD.replace(Some(Vec::new())));
     let result = forward();
-    (result, RECORD.replace(outer).unwrap_or_default())
+    let record = RECORD.take().unwrap_or_default();
+    drop(outer);
+    (result, record)
 }
 
 pub(super) fn dispatched(weight: ParamId, choice: &Choice, input: KernelInput) {

@@ -2,9 +2,9 @@ use burn::config::Config;
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_sparse_kernels::{Activation, quantizes};
+use burn_sparse_kernels::Activation;
 
-use super::quantized::{QuantizedParam, multiplied};
+use super::quantized::{QuantizedParam, multiplied, runs_quantized};
 
 /// Configuration of an [`Embedding`].
 #[derive(Config, Debug)]
@@ -66,7 +66,7 @@ impl Embedding {
     pub fn scores(&self, features: Tensor<3>) -> Tensor<3> {
         let [batch, positions, d_model] = features.dims();
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
-            && quantizes(&features.device())
+            && runs_quantized(&features, None)
         {
             let id = std::iter::once(self.weight.id);
             return multiplied(features, quantized.weight(), id, None, Activation::None);

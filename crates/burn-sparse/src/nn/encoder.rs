@@ -189,6 +189,7 @@ impl TransformerEncoder {
         cache: &mut TransformerEncoderAutoregressiveCache,
     ) -> Tensor<3> {
         let TransformerEncoderInput { tensor, mask_pad, mask_attn } = input;
+        assert_eq!(cache.layers.len(), self.layers.len(), "the cache is of another model");
         self.layers.iter().zip(&mut cache.layers).fold(tensor, |x, (layer, cache)| {
             let (pad, attn) = (mask_pad.clone(), mask_attn.clone());
             layer.forward_autoregressive_inference(x, pad, attn, cache)

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn::tensor::module::linear;
 use burn_sparse_kernels::{
     Activation, Address, Choice, Memo, PackedTensors, QuantizedWeight, Reason, dense_linear,
-    quantizes, select, sparse_linear_with,
+    select, sparse_linear_with,
 };
 
 use super::choices::{Call, LastChoice};
@@ -12,7 +12,7 @@ use super::dispatch::{KernelInput, dispatched};
 use super::inputs::{not_needed, reading};
 use super::linear::Linear;
 use super::packed::{PackedParam, Unpacked};
-use super::quantized::{QuantizedParam, multiplied};
+use super::quantized::{QuantizedParam, multiplied, runs_quantized};
 
 /// Linear layers that read the same input, fused into one: the gates of an LSTM, or query, key, and value. Their outputs are
 /// concatenated in the order of the layers.
@@ -32,7 +32,7 @@ enum FusedWeight {
     Dense(Tensor<2>),
     Packed(PackedTensors),
     Quantized(QuantizedWeight),
-    /// Packed in different ways: every layer runs separately.
+    /// In different forms: every layer runs separately.
     Apart,
 }
 
@@ -60,7 +60,8 @@ impl Fused {
             0 if quantized.len() == layers.len() => QuantizedWeight::stack(&quantized)
                 .map_or(FusedWeight::Apart, FusedWeight::Quantized),
             _ if !quantized.is_empty() => FusedWeight::Apart,
-            0 => FusedWeight::Dense(side_by_side(&layers, |layer| layer.weight.val())),
+            0 => together(layers.iter().map(|layer| layer.weight.val()), 1)
+                .map_or(FusedWeight::Apart, FusedWeight::Dense),
             all if all == layers.len() => {
                 PackedTensors::stack(&packed).map_or(FusedWeight::Apart, FusedWeight::Packed)
             }
@@ -73,7 +74,11 @@ impl Fused {
             None if layers.iter().any(|layer| layer.bias.is_some()) => FusedWeight::Apart,
             _ => weight,
         };
-        let bias = biases.map(|biases| Tensor::cat(biases, 0));
+        let bias = biases.map(|biases| together(biases.into_iter(), 0));
+        let (weight, bias) = match bias {
+            Some(None) => (FusedWeight::Apart, None),
+            bias => (weight, bias.flatten()),
+        };
         Self { layers, weight, bias, choice: LastChoice::default(), unpacked: Unpacked::default() }
     }
 
@@ -95,7 +100,7 @@ impl Fused {
         match &self.weight {
             FusedWeight::Dense(weight) if !few => linear(input, weight.clone(), self.bias.clone()),
             FusedWeight::Packed(weight) => self.packed(weight, input),
-            FusedWeight::Quantized(weight) if quantizes(&input.device()) => {
+            FusedWeight::Quantized(weight) if runs_quantized(&input, self.bias.as_ref()) => {
                 let ids = self.layers.iter().map(|layer| layer.weight.id);
                 multiplied(input, weight, ids, self.bias.clone(), Activation::None)
             }
@@ -129,6 +134,17 @@ impl Fused {
             }
         }
     }
+}
+
+/// Concatenates tensors; `None` if they differ in type, or Burn has quantized them: they would get common scales.
+fn together<const D: usize>(
+    tensors: impl Iterator<Item = Tensor<D>>,
+    axis: usize,
+) -> Option<Tensor<D>> {
+    let tensors: Vec<Tensor<D>> = tensors.collect();
+    let first = tensors.first()?.dtype();
+    let alike = |tensor: &Tensor<D>| tensor.dtype() == first && tensor.dtype().is_float();
+    tensors.iter().all(alike).then(|| Tensor::cat(tensors, axis))
 }
 
 /// Concatenates weights to `[inputs, outputs of all layers]`.

@@ -86,11 +86,22 @@ fn record<R>(
     enough: usize,
     forward: impl FnOnce() -> R,
 ) -> (R, Recorder) {
-    let recorder = || Recorder { wanted, inputs: Vec::new(), enough, late: false };
-    let outer = RECORDER.replace(Some(recorder()));
+    let recorder = Recorder { wanted, inputs: Vec::new(), enough, late: false };
+    let outer = Outer(RECORDER.replace(Some(recorder)));
     let result = forward();
-    let recorded = RECORDER.replace(outer).expect("every recording puts back what was before it");
+    let recorded = RECORDER.take().expect("every recording puts back what was before it");
+    drop(outer);
     (result, recorded)
+}
+
+/// Recorder that was there before another one, and is put back when dropped, even if the forward pass panics: layers would
+/// return zeros on this thread.
+struct Outer(Option<Recorder>);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        RECORDER.set(self.0.take());
+    }
 }
 
 /// Gives the recorder of this thread, if there is one, the input that weights are about to read. Returns `false` if their

@@ -4,7 +4,7 @@ use burn::nn::{Initializer, LinearLayout};
 use burn::tensor::module::linear;
 use burn::tensor::{Device, Tensor};
 use burn_sparse_kernels::{
-    Activation, Choice, KernelName, PackedTensors, Reason, activate, dense_linear, quantizes,
+    Activation, Choice, KernelName, PackedTensors, Reason, activate, dense_linear,
     sparse_linear_features_major, sparse_linear_with,
 };
 
@@ -12,7 +12,7 @@ use super::choices::Call;
 use super::dispatch::{KernelInput, dispatched};
 use super::inputs::{not_needed, reading};
 use super::packed::PackedParam;
-use super::quantized::{QuantizedParam, multiplied};
+use super::quantized::{QuantizedParam, multiplied, runs_quantized};
 
 /// Configuration of a [`Linear`] layer.
 #[derive(Config, Debug)]
@@ -135,7 +135,7 @@ impl Linear {
         }
         let bias = self.bias.as_ref().map(Param::val);
         if let Some(quantized) = self.weight.reparameterization::<QuantizedParam>()
-            && quantizes(&input.device())
+            && runs_quantized(&input, bias.as_ref())
         {
             let id = std::iter::once(self.weight.id);
             return multiplied(input, quantized.weight(), id, bias, activation);

@@ -242,7 +242,10 @@ impl MultiHeadAttention {
     pub fn forward_cache(&self, input: MhaInput, cache: &mut MhaCache) -> MhaOutput {
         let MhaInput { query, key_value, mask } = input;
         let [key, value] = key_value.unwrap_or_else(|| [query.clone(), query.clone()]);
+        let ([batch, _, _], [_, positions, _]) = (query.dims(), key.dims());
         assert_shape!(query, [_, _, self.d_model]);
+        assert_shape!(key, [batch, _, self.d_model]);
+        assert_shape!(value, [batch, positions, self.d_model]);
         let heads = |layer: &Linear, x: Tensor<3>| self.split_heads(layer.forward(x));
         let query = cache.query.forward(query, |x| heads(&self.query, x));
         let key = cache.key.forward(key, |x| heads(&self.key, x));

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterization, Reparameterizer};
-use burn::tensor::{Device, Shape, Tensor, TensorData};
+use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 use burn_sparse_kernels::{Activation, Choice, QuantizedWeight, quantized_linear, quantizes};
 use burn_sparse_pattern::format::{DenseScales, Entry, PackedEntry, View};
 
@@ -25,6 +25,13 @@ impl QuantizedParam {
     pub(super) fn weight(&self) -> &QuantizedWeight {
         &self.weight
     }
+}
+
+/// Returns `true` if a product with this input and bias runs in 8 or 4 bits, which takes floats in f32 without gradients.
+pub(super) fn runs_quantized<const D: usize>(input: &Tensor<D>, bias: Option<&Tensor<1>>) -> bool {
+    quantizes(&input.device())
+        && input.dtype() == DType::F32
+        && bias.is_none_or(|bias| bias.dtype() == DType::F32 && !bias.is_autodiff())
 }
 
 /// Multiplies with a weight in 8 or 4 bits, and records the kernel for the parameters `ids`. There is no choice to make, since

@@ -31,9 +31,9 @@ pub(super) fn prune_weights(
         output::note(&format!("{}: {:.2} s", tensor.name, tensor.seconds));
     };
     let (weights, out) = (&arguments.weights, &arguments.out);
-    output::writable(out)?;
     let tensors = match arguments.format {
         Some(PruneFormat::Packed) => {
+            output::writable(out)?;
             let (checkpoint, tensors) = pack_file(weights, &options, each)?;
             checkpoint.write(out, Format::Packed)?;
             tensors
