@@ -64,8 +64,8 @@ fn snapshot(cache: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Returns the first file that a snapshot lacks: the configurations, the tokenizer, weights, and what says how an encoder's outputs
-/// become an embedding, unless the cache knows that the model has no such file. Other tools fetch only the
-/// files that they need, and without these a model would read other tokens, or be taken for one with mean pooling.
+/// become an embedding, unless the cache knows that the model has no such file. Other tools fetch only the files that they need, and
+/// without these a model would read other tokens, or be taken for one with mean pooling.
 fn lacking(snapshot: &Path) -> Result<Option<String>, PretrainedError> {
     let files = Files::on_disk(snapshot.into());
     let has = |file: &str| {

@@ -95,9 +95,10 @@ impl Pattern {
         match *self {
             Self::VectorWise { vector, equal_groups: false }
             | Self::ShflBw { vector, equal_groups: false } => {
-                (rows.next_multiple_of(vector) - rows) * cols
+                (rows.next_multiple_of(vector.max(1)) - rows) * cols
             }
             Self::BlockWise { block } => {
+                let block = block.max(1);
                 rows.next_multiple_of(block) * cols.next_multiple_of(block) - rows * cols
             }
             _ => 0,

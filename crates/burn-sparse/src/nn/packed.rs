@@ -15,6 +15,9 @@ use crate::params::ids;
 ///
 /// Layers of [`nn`](crate::nn) pass the packed form to a sparse kernel. Other layers read the weight as usual, and unpack
 /// it on every read. Both can train the kept values.
+///
+/// A record of a packed model has neither patterns nor layouts: it fits a model that was packed from the same masks. To exchange
+/// packed models, use a [`Checkpoint`](crate::checkpoint::Checkpoint).
 #[derive(Module, Debug)]
 pub struct PackedParam {
     index: Param<Tensor<1, Int>>,

@@ -12,6 +12,9 @@ use super::dispatch::{KernelInput, dispatched};
 ///
 /// Layers of [`nn`](crate::nn) multiply it with inputs in 8 bits. Other layers read the weight as usual, and unpack it on
 /// every read.
+///
+/// It is for inference: a record of the model has only the scales, and an optimizer does not change the integers. Save and load it
+/// as a [`Checkpoint`](crate::checkpoint::Checkpoint).
 #[derive(Module, Debug)]
 pub struct QuantizedParam {
     #[module(skip)]
