@@ -138,7 +138,8 @@ fn packed_gates_train_their_kept_weights_as_masked_ones_do() {
     let device = Device::flex().autodiff();
     let pruned = one_shot(
         net(64, 32, &device),
-        "pattern = { kind = \"shfl-bw\", vector = 8 }\nsparsity = 0.75",
+        // The mask is then applied on every read, also of the gradients below.
+        "pattern = { kind = \"shfl-bw\", vector = 8 }\nsparsity = 0.75\nregrow = \"straight-through\"",
     );
     let packed = pruned.pack();
     let gradients = |model: &Net| {

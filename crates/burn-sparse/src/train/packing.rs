@@ -197,18 +197,19 @@ pub(super) fn relay_state<M: Module>(
     packed: &PackedWeights,
     to: Form,
 ) -> Result<ModuleOptimizer, String> {
-    let unlike = RefCell::new(None);
+    // In the order of their names; that of the record varies.
+    let unlike = RefCell::new(BTreeMap::new());
     let found = edited(optimizer, model, |name, bytes, shape| {
         let relaid = packed.get(name)?.relaid(bytes, shape, to);
         if relaid.is_none() && shape.iter().product::<usize>() != 1 {
-            unlike.replace(Some(format!(
-                "a tensor of {name} is {shape:?}, not an element for each weight, which cannot be packed: train under masks"
-            )));
+            unlike.borrow_mut().insert(name.to_string(), shape.to_vec());
         }
         relaid
     });
-    match unlike.into_inner() {
-        Some(reason) => Err(reason),
+    match unlike.into_inner().pop_first() {
+        Some((name, shape)) => Err(format!(
+            "a tensor of {name} is {shape:?}, not an element for each weight, which cannot be packed: train under masks"
+        )),
         None => found.map_err(|error| error.to_string()),
     }
 }
