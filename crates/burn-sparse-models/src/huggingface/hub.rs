@@ -11,7 +11,7 @@ use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use sha2::{Digest, Sha256};
 
 use super::environment::token;
-use super::file_names::{CONFIG, COPIED, MODULES, POOLING, TOKENIZER, known_missing};
+use super::file_names::{CONFIG, COPIED, TOKENIZER, known_missing};
 use super::files::Files;
 use super::shards::{INDEX, SINGLE, shard_names};
 use super::{Folder, ModelConfig, PretrainedError};
