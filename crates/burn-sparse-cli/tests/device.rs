@@ -79,7 +79,7 @@ mod on_a_gpu {
     fn a_run_trains_and_evaluates_there_and_on_the_cpu_alike() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        recipe(folder, "", "");
+        recipe(folder, "every = ", "regrow = \"straight-through\"\nevery = ");
         let train = ["train", "recipe.toml", "--run-dir", "run", "--device", "wgpu:0", "--json"];
         let trained = json(folder, &train);
         let gpu = json(folder, &["eval", "run", "--device", "wgpu:0", "--json"]);

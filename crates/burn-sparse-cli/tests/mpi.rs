@@ -27,10 +27,13 @@ fn ranks<'a>(command: &'a mut Command, count: usize, arguments: &[&str]) -> &'a 
     command.args(["-n", &count.to_string(), env!("CARGO_BIN_EXE_burn-sparse")]).args(arguments)
 }
 
-/// Arguments of the short recipe with dense, masked, and packed steps.
+/// Settings of the short recipe with dense, masked, and packed steps: masked ones along the whole ramp.
+const FORMS: [&str; 2] = ["train.compute=packed", "prune.regrow=straight-through"];
+
+/// Arguments of the short recipe with these settings.
 fn short<'a>(run_dir: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let head = ["train", "recipe.toml", "--json", "--run-dir", run_dir];
-    [&head, &["--set", "train.compute=packed"][..], more].concat()
+    [&head, &["--set", FORMS[0], "--set", FORMS[1]][..], more].concat()
 }
 
 fn ended(command: &mut Command) -> (Output, String) {
@@ -65,7 +68,7 @@ fn assert_ended(output: &Output, stderr: &str, errors: &[&str]) {
 fn one_rank_has_the_bits_of_a_process_alone_and_more_ranks_its_losses() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let alone = train(folder, "alone", &["train.compute=packed"]);
+    let alone = train(folder, "alone", &FORMS);
     let one = trained(folder, 1, &short("one", &[]));
     assert_eq!(one["layers"], alone["layers"]);
     assert!(weights(folder, "one") == weights(folder, "alone"));

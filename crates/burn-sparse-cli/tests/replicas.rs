@@ -36,6 +36,7 @@ fn replicas(synchronized: bool) -> [Result<(), TrainError>; 2] {
     let model = MlpConfig::new(32, 64, 4).init(&device);
     let pruning = PruneConfig::new(Pattern::shfl_bw(16), 0.75)
         .with_except(["head.*"])
+        .with_regrow(Regrow::StraightThrough)
         .with_ramp(Ramp::cubic(Steps(6)).with_every(Steps(3)));
     let plan = Plan::new(&pruning, &model, Horizon::steps(8)).unwrap();
     let sparse = plan.attach(model).unwrap();
