@@ -83,13 +83,14 @@ impl Task for CausalLmTask {
         "causal-lm"
     }
 
-    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<LanguageData, RunError> {
-        let train = match &self.data.text {
-            Some(text) => read(&self.folder.tokenizer()?, folder, text, self.data.length + 1)?,
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<LanguageData, RunError> {
+        let (tokenizer, data) = (self.folder.tokenizer()?, &self.data);
+        let train = match &data.text {
+            Some(text) => read(&tokenizer, folder, text, data.length + 1)?,
             // Only a run that trains or calibrates needs a training text.
             None => Vec::new(),
         };
-        Ok(LanguageData { train, ..self.load_test(folder, seed)? })
+        Ok(LanguageData { train, test: read(&tokenizer, folder, &data.test, data.context)? })
     }
 
     fn load_test(&self, folder: Option<&Path>, _seed: u64) -> Result<LanguageData, RunError> {

@@ -52,6 +52,17 @@ impl SentenceEmbeddingTask {
     }
 }
 
+/// Reads the test pairs, without training samples.
+fn test_data(
+    folder: Option<&Path>,
+    tokenizer: &SentenceTokenizer,
+) -> Result<EmbeddingData, RunError> {
+    let test = stsb::load(folder, stsb::Part::Test)?;
+    let tokens = test.iter().map(|pair| Ok(tokenizer.encode(&pair.sentences[0])?));
+    let test_tokens = tokens.collect::<Result<_, RunError>>()?;
+    Ok(EmbeddingData { samples: Vec::new(), test, test_tokens })
+}
+
 /// Reads pairs, or the lines of a text, as tokens.
 fn samples(
     folder: Option<&Path>,
@@ -93,20 +104,15 @@ impl Task for SentenceEmbeddingTask {
         "sentence-embedding"
     }
 
-    fn load(&self, folder: Option<&Path>, seed: u64) -> Result<EmbeddingData, RunError> {
+    fn load(&self, folder: Option<&Path>, _seed: u64) -> Result<EmbeddingData, RunError> {
         let tokenizer = SentenceTokenizer::read(&self.folder)?;
         let encode = |text: &str| Ok(tokenizer.encode(text)?);
         let samples = samples(folder, self.data.text.as_deref(), encode)?;
-        Ok(EmbeddingData { samples, ..self.load_test(folder, seed)? })
+        Ok(EmbeddingData { samples, ..test_data(folder, &tokenizer)? })
     }
 
     fn load_test(&self, folder: Option<&Path>, _seed: u64) -> Result<EmbeddingData, RunError> {
-        let tokenizer = SentenceTokenizer::read(&self.folder)?;
-        let encode = |text: &str| Ok::<_, RunError>(tokenizer.encode(text)?);
-        let test = stsb::load(folder, stsb::Part::Test)?;
-        let test_tokens =
-            test.iter().map(|pair| encode(&pair.sentences[0])).collect::<Result<_, _>>()?;
-        Ok(EmbeddingData { samples: Vec::new(), test, test_tokens })
+        test_data(folder, &SentenceTokenizer::read(&self.folder)?)
     }
 
     fn model(&self, device: &Device) -> Bert {

@@ -4,6 +4,8 @@ use burn::module::ParamId;
 use burn_sparse_kernels::{Choice, Window};
 use serde::{Deserialize, Serialize};
 
+use super::recording::recording;
+
 /// Use of a packed weight, and the kernel that ran.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -58,18 +60,7 @@ thread_local! {
 /// Runs `forward`, and returns its result with the kernel that ran for every packed weight, recorded where the kernel is
 /// called, not where it was planned.
 pub fn record_dispatch<R>(forward: impl FnOnce() -> R) -> (R, Vec<Dispatched>) {
-    /// Record that was there before, which is put back when dropped, even if the forward pass panics.
-    struct Outer(Option<Vec<Dispatched>>);
-    impl Drop for Outer {
-        fn drop(&mut self) {
-            RECORD.set(self.0.take());
-        }
-    }
-    let outer = Outer(RECORD.replace(Some(Vec::new())));
-    let result = forward();
-    let record = RECORD.take().unwrap_or_default();
-    drop(outer);
-    (result, record)
+    recording(&RECORD, Vec::new(), forward)
 }
 
 pub(super) fn dispatched(weight: ParamId, choice: &Choice, input: KernelInput) {

@@ -124,12 +124,12 @@ impl Fused {
                 sparse_linear_with(input, weight, self.bias.clone(), Activation::None, name)
             }
             Choice::Dense { reason: Reason::Slower(_) } => {
-                let dense = || side_by_side(&self.layers, |layer| layer.weight.val());
+                let dense = || side_by_side(&self.layers);
                 let dense = self.unpacked.get_or(weight.values(), dense);
                 dense_linear(input, dense, self.bias.clone())
             }
             Choice::Dense { .. } => {
-                let dense = side_by_side(&self.layers, |layer| layer.weight.val());
+                let dense = side_by_side(&self.layers);
                 linear(input, dense, self.bias.clone())
             }
         }
@@ -148,8 +148,8 @@ fn together<const D: usize>(
 }
 
 /// Concatenates weights to `[inputs, outputs of all layers]`.
-fn side_by_side(layers: &[Linear], weight: impl Fn(&Linear) -> Tensor<2>) -> Tensor<2> {
-    Tensor::cat(layers.iter().map(weight).collect(), 1)
+fn side_by_side(layers: &[Linear]) -> Tensor<2> {
+    Tensor::cat(layers.iter().map(|layer| layer.weight.val()).collect(), 1)
 }
 
 /// Cache of the last fused layers, valid for as long as the layers stay the same. Without it, a model that runs step by step

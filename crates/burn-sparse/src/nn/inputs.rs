@@ -7,6 +7,8 @@ use burn::module::ParamId;
 use burn::tensor::Tensor;
 use burn_sparse_kernels::{Address, Window};
 
+use super::recording::recording;
+
 /// Input that weights are multiplied with.
 #[derive(Clone)]
 pub(crate) struct LayerInput {
@@ -87,21 +89,7 @@ fn record<R>(
     forward: impl FnOnce() -> R,
 ) -> (R, Recorder) {
     let recorder = Recorder { wanted, inputs: Vec::new(), enough, late: false };
-    let outer = Outer(RECORDER.replace(Some(recorder)));
-    let result = forward();
-    let recorded = RECORDER.take().expect("every recording puts back what was before it");
-    drop(outer);
-    (result, recorded)
-}
-
-/// Recorder that was there before another one, and is put back when dropped, even if the forward pass panics: layers would
-/// return zeros on this thread.
-struct Outer(Option<Recorder>);
-
-impl Drop for Outer {
-    fn drop(&mut self) {
-        RECORDER.set(self.0.take());
-    }
+    recording(&RECORDER, recorder, forward)
 }
 
 /// Gives the recorder of this thread, if there is one, the input that weights are about to read. Returns `false` if their

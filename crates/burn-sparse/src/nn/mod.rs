@@ -42,6 +42,7 @@ mod mha;
 mod mha_cache;
 mod packed;
 mod quantized;
+mod recording;
 mod recurrent;
 mod residual;
 mod rms_norm;
